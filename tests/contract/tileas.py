@@ -89,7 +89,7 @@ CONFLICT = module(
 NO_WAY = module(
     function(
         f"%w = nv_tileas.convert_layout %f : {V} -> "
-        "tensor<128xf32, #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64], inv = 1>>"
+        "tensor<128xf32, #linear<7, lane = [0, 2, 4, 8, 16], warp = [32, 64], inv = 1>>"
     )
 )
 

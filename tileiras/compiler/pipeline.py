@@ -158,6 +158,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("nvvm", "NVVMIRVerifier", "nvvm.ir_verifier", "NVVMIRVerifier", None, 0, OPTIONAL),
 )  # fmt: skip
 BY_NAME = {row.name: row for row in PIPELINE}
+VERIFIERS = frozenset(("TileASAgentVerifier", "TileIROperationAnalysis"))  # of nv_tileas that becomes code
 STAGES = ("tileaa", "tileas", "nvvm")
 
 

@@ -100,6 +100,22 @@ class LinearLayout:
         return found
 
     @property
+    def problem(self) -> str | None:
+        """Why it does not say where the elements of a tile are, as one that was written by hand may; None where it does."""
+        if "problem" not in self._cache:
+            self._cache["problem"] = self._problem()
+        return self._cache["problem"]  # type: ignore[no-any-return]
+
+    def _problem(self) -> str | None:
+        columns = (*self.reg, *self.lane, *self.warp)
+        counted = ((1 << self.bits) - 1) & ~self.inv
+        if any(column & self.inv for column in columns):
+            return "has places within inv"
+        if Basis(self.reg).rank < len(self.reg):
+            return "has two registers of a thread for one element"
+        return None if Basis(columns).rank == bin(counted).count("1") else "has no place for some elements"
+
+    @property
     def is_splat(self) -> bool:
         return self.inv == (1 << self.bits) - 1
 

@@ -77,6 +77,22 @@ in: function(%lo: tensor<i32, #s>)
 +     %c = nv_tileas.constant {value = dense<1> : !cuda_tile.tile<i32>} : () -> tensor<i32, #s>
 """
 
+LAYOUT_PLACES = Diag("AA-0107", ERROR, "layout {layout} {why}", _SRC, WORD_ERROR)
+"""
+see: AA-0101
+
+  $ tileiras-opt k.tileir
+- #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 32]>
++ #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0():
+      %x = nv_tileas.iota : () -> tensor<128xi32, #b>
+      nv_tileas.return
+    }
+  }
+"""
+
 SPEC = Diag("AA-0106", ERROR, "kernel_spec entry '{name}' is invalid: {got}", _SRC, WORD_ERROR)
 """
 cause: The description of the kernel (kernel_spec) or a type that a pass needs is missing or has a value that it

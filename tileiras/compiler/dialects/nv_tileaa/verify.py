@@ -56,7 +56,8 @@ def type_problem(type: Any) -> Invalid | None:
     bits = getattr(type.layout, "bits", None)  # type: ignore[attr-defined]
     if bits is not None and bits != want:
         return Invalid(D.LAYOUT_SHAPE, prefix=False, bits=bits, shape=", ".join(map(str, shape)), want=want)
-    return None
+    why = type.layout.problem if bits is not None else None  # type: ignore[attr-defined]
+    return Invalid(D.LAYOUT_PLACES, prefix=False, layout=type.layout, why=why) if why else None  # type: ignore[attr-defined]
 
 
 def check_constant(op: Op) -> None:

@@ -77,6 +77,10 @@ def check_func(op: Op) -> None:
     known = tensors.RULES.checks.get("func")
     if known is not None:
         known(op)
+    if op.regions and op.regions[0].blocks:
+        from .verify_products import check_partners
+
+        check_partners(op)
     if "nv_tileas.tensor_maps" in op.attrs:
         from .tensor_maps import maps_of
 
@@ -136,11 +140,18 @@ RULES.checks = {
     "bulk.wait": later("nv_tileas.verify_copies", "check_stages"),
     "bulk.acquire": later("nv_tileas.verify_copies", "check_stages"),
     "async.arrive": later("nv_tileas.verify_copies", "check_stages"),
+    "bulk.release": later("nv_tileas.verify_copies", "check_stages"),
+    "bulk.commit": later("nv_tileas.verify_copies", "check_stages"),
     "bulk.end": later("nv_tileas.verify_copies", "check_stages"),
     "alloc_shared": later("nv_tileas.verify_buffers", "check_alloc_shared"),
     "tensor_memory.alloc": later("nv_tileas.verify_buffers", "check_tensor_alloc"),
     "tensor_memory.begin": later("nv_tileas.verify_buffers", "check_tensor_begin"),
-    "tensor_memory.product": later("nv_tileas.verify_buffers", "check_tensor_product"),
+    "tensor_memory.product": later("nv_tileas.verify_products", "check_tensor_product"),
+    "tensor_memory.product_rows": later("nv_tileas.verify_products", "check_tensor_product"),
+    "tensor_memory.product_scaled": later("nv_tileas.verify_products", "check_tensor_scaled"),
+    "tensor_memory.turn": later("nv_tileas.verify_products", "check_turn"),
+    "wgmma": later("nv_tileas.verify_products", "check_wgmma"),
+    "wgmma.registers": later("nv_tileas.verify_products", "check_wgmma"),
     **{
         f"tensor_memory.{name}": later("nv_tileas.verify_buffers", "check_pairing")
         for name in ("free", "commit", "acquire", "release")

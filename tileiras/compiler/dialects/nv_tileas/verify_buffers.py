@@ -82,17 +82,6 @@ def check_pairing(op: Op) -> None:
         raise Invalid(D.BUFFER, what=f"{whose} columns")
 
 
-def check_tensor_product(op: Op) -> None:
-    check_pairing(op)
-    rows, columns = op.attr("m"), op.attr("n")
-    least, most = PAIRED_COLUMNS
-    if op.attr("pair") and (rows % PAIRED_ROWS or not least <= columns <= most):
-        raise Invalid(
-            D.BUFFER,
-            what=f"{rows} rows and {columns} columns of each CTA of a pair, expected {PAIRED_ROWS}, {least} to {most} columns",
-        )
-
-
 def check_tensor_begin(op: Op) -> None:
     check_pairing(op)
     column, alloc = op.attr("column"), op.operands[0].op

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
+MAX_ARRIVALS = (1 << 20) - 1  # of a phase of an mbarrier; PTX ISA, mbarrier
+PLACES = ("barriers", "stage_bytes", "released")
+# one of each is there, and what there is where none is
+PARTNERS = (
+    (("bulk.load", "async.arrive"), "stages that nobody fills"),
+    (("bulk.wait",), "stages that nobody waits for"),
+    (("bulk.release", "bulk.commit"), "stages that nobody releases"),
+)
 MAX_BOX = 256  # elements of one box dimension; PTX ISA, cuTensorMapEncodeTiled
 
 
@@ -46,6 +54,8 @@ def check_stages(op: Op) -> None:
             D.STAGES, what="mbarriers that are released, and no number of readers, or the other way round"
         )
     alloc = op.operands[0].op
+    if alloc is not None and alloc.spec.name == "alloc_shared" and stages * stage > alloc.attr("bytes"):
+        raise Invalid(D.STAGES, what=f"{stages} stages of {stage} bytes in a buffer of {alloc.attr('bytes')}")
     for which in ("barriers", "released"):
         start = op.attr(which)
         if start is None:
@@ -58,6 +68,29 @@ def check_stages(op: Op) -> None:
             where = f"mbarriers from byte {start} to {end}"
             want = f"multiples of {MBARRIER_BYTES} around {stages} stages of {stage}"
             raise Invalid(D.STAGES, what=f"{where}, expected {want}")
+    for count in ("readers", "arrivals"):
+        if op.attr(count) is not None and not 1 <= op.attr(count) <= MAX_ARRIVALS:
+            raise Invalid(D.STAGES, what=f"{op.attr(count)} {count}, expected 1 to {MAX_ARRIVALS}")
+    if op.block is not None:
+        check_ring(op)
+
+
+def check_ring(op: Op) -> None:
+    """What uses the stages of a ring finds mbarriers that have begun, and each mbarrier has who arrives and who waits."""
+    users = [user for user, index in op.operands[0].uses if index == 0]
+    if op.spec.name != "bulk.begin":
+        for begin in users:
+            if begin.spec.name == "bulk.begin" and all(
+                op.attrs.get(name, begin.attrs.get(name)) == begin.attrs.get(name) for name in PLACES
+            ):
+                return
+        raise Invalid(
+            D.STAGES, what=f"mbarriers from byte {op.attr('barriers')} that no 'nv_tileas.bulk.begin' begins"
+        )
+    names = {user.spec.name for user in users}
+    for partners, missing in PARTNERS:
+        if names.isdisjoint(partners) and (op.attr("released") is not None or "bulk.release" not in partners):
+            raise Invalid(D.STAGES, what=f"{missing}: none is in a '{op.spec.dialect}.{partners[0]}'")
 
 
 def check_bulk_load(op: Op) -> None:

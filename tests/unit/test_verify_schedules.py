@@ -1,0 +1,98 @@
+"""Schedules of real kernels, changed by hand to what cannot run: an error at the op with its value, code 5, never code."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.corpus.export import bytecode_path
+from tests.corpus.registry import CASES
+from tileiras.tools import opt
+
+PRODUCT = "staged_bf16_nn_128"
+
+
+@functools.cache
+def schedule(gpu_name: str, folder: Path) -> str:
+    """The nv_tileas text of a product with bulk copies and roles."""
+    out = folder / f"{gpu_name}.mlir"
+    line = [str(bytecode_path(CASES[PRODUCT])), "--pipeline-to=tileas", f"--gpu-name={gpu_name}"]
+    assert opt.main([*line, "--tensor-maps=launcher", "-o", str(out)]) == 0
+    return out.read_text()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("schedules")
+
+
+def without(name: str) -> str:
+    return rf"(?m)^ *nv_tileas\.{re.escape(name)} .*\n"
+
+
+BAD = {
+    # tensor memory
+    "sums beyond the columns": ("sm_100", "column = 0 : i64, number", "column = 64 : i64, number", "columns 64 to 192 of 128"),
+    "a second buffer beyond the columns": ("sm_100", "buffers = 1", "buffers = 2", "columns 128 to 256 of 128"),
+    "three buffers of sums": ("sm_100", "buffers = 1", "buffers = 3", "3 buffers 128 columns apart"),
+    "rows of no instruction": ("sm_100", r"\bm = 128", "m = 100", "100 rows, expected a power of two from 64"),
+    "columns of no instruction": ("sm_100", r"\bn = 128", "n = 7", "7 columns, expected a power of two from 8"),
+    "slices of no instruction": ("sm_100", "depth = 64", "depth = 65", "65 deep, expected a power of two from 16"),
+    "elements of no instruction": ("sm_100", 'elem = "bf16"', 'elem = "f64"', "elements of f64, expected one of f16"),
+    "no beginning of a sum": ("sm_100", "fresh = [0-2]", "fresh = 3", "fresh = 3"),
+    "an operand beyond its buffer": ("sm_100", "a_start = 0", "a_start = 131072", "a_start 131072, from which"),
+    "an operand of another extent": ("sm_100", r"\bn = 128", "n = 256", "expected 14 places of bytes"),
+    "an operand that no descriptor says": ("sm_100", "a_arrangement = array<i32: 2,", "a_arrangement = array<i32: 4,",
+                                           "of which no descriptor is made"),
+    "sums that nobody commits": ("sm_100", without("tensor_memory.commit"), "", "sums that nobody commits"),
+    "sums that nobody releases": ("sm_100", without("tensor_memory.release"), "", "sums that nobody releases"),
+    "sums that nobody waits for": ("sm_100", without("tensor_memory.acquire"), "", "sums that are released for nobody"),
+    # rings
+    "stages without mbarriers": ("sm_100", without("bulk.begin"), "", "that no 'nv_tileas.bulk.begin' begins"),
+    "mbarriers of other stages": ("sm_100", r"(bulk\.begin .*)stage_bytes = 32768", r"\1stage_bytes = 16384",
+                                  "that no 'nv_tileas.bulk.begin' begins"),
+    "stages that nobody fills": ("sm_100", without("bulk.load"), "", "stages that nobody fills"),
+    "stages whose wait never comes": ("sm_90", without("bulk.wait"), "", "stages that nobody waits for"),
+    "stages that nobody frees": ("sm_90", without("bulk.release"), "", "stages that nobody releases"),
+    "stages that products do not free": ("sm_100", without("bulk.commit"), "", "stages that nobody releases"),
+    "no readers": ("sm_90", r"readers = \d+", "readers = 0", "0 readers, expected 1 to 1048575"),
+    "stages beyond the buffer": ("sm_100", "stages = 4", "stages = 5", "5 stages of 32768 bytes in a buffer of 131072"),
+    # warpgroups
+    "products of no group": ("sm_90", without("wgmma.commit_group"), "", "products of no group"),
+    "products that nobody waits for": ("sm_90", without("wgmma.wait_group"), "", "groups of products that nobody waits for"),
+    "slices that no warpgroup has": ("sm_90", r"depth = \d+", "depth = 17", "17 deep, expected a power of two from 16"),
+    "an operand off the lines": ("sm_90", "a_start = 0", "a_start = 8", "a_start 8, from which"),
+    # roles
+    "a role beyond the barriers": ("sm_100", "{id = 2 ", "{id = 15 ", "from 0 to 14, got 15"),
+    "registers that no warp has": ("sm_90", r"registers = \d+", "registers = 304", "multiple of 8 from 24 to 256, got 304"),
+    "a cluster of no CTA": ("sm_100", r"nvvm.cluster_dim = array<i32: 1, 1, 1>", "nvvm.cluster_dim = array<i32: 0, 1, 1>",
+                            "has no CTA"),
+    # layouts
+    "two registers for an element": ("sm_90", r"reg = \[1, (\d+), ", r"reg = [1, 1, ", "two registers of a thread for one"),
+    "elements without a place": ("sm_90", r"(reg = \[\d.*)warp = \[\d+, ", r"\1warp = [0, ", "has no place for some elements"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_run(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpu_name, old, new, words = BAD[name]
+    whole = schedule(gpu_name, folder)
+    text, count = re.subn(old, new, whole)
+    assert count and text != whole
+    source = folder / "k.mlir"
+    source.write_text(text)
+    line = [str(source), "--pipeline-to=ptx", "--tensor-maps=launcher", "-o", str(folder / "k.ptx")]
+    assert opt.main(line) == 5
+    said = capsys.readouterr().err
+    assert words in said and "internal error" not in said
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
+def test_as_it_was_it_runs(gpu_name: str, folder: Path) -> None:
+    source = folder / "k.mlir"
+    source.write_text(schedule(gpu_name, folder))
+    line = [str(source), "--pipeline-to=ptx", "--tensor-maps=launcher", "-o", str(folder / "k.ptx")]
+    assert opt.main(line) == 0
