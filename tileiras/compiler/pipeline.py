@@ -147,6 +147,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileas", "TileASAssignRoles", "tileas.assign_roles", "AssignRoles", _RELEASES, 1, OPTIONAL),
     Row("tileas", "TileASMulticast", "tileas.multicast", "Multicast", frozenset(("agent",)), 1, OPTIONAL),
     Row("tileas", "TileASTakeTurns", "tileas.take_turns", "TakeTurns", frozenset(("agent",)), 1, OPTIONAL),
+    Row("tileas", "TileASUnmaskedSteps", "tileas.unmasked_steps", "UnmaskedSteps", frozenset(("select",)), 2, OPTIONAL),
     Row("tileas", "TileASAgentVerifier", "tileaa.agent_verifier", "RolesVerifier", frozenset(("agent",)), 0, OPTIONAL),
     Row("tileas", "TileIROperationAnalysis", "tileas.operation_analysis", "OperationAnalysis", None, 0, OPTIONAL),
     # -> nvvm: the code of one thread

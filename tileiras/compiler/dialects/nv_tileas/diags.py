@@ -703,6 +703,55 @@ remedy: Nothing is wrong. The table should be small, so that it stays in the fir
   }
 """  # noqa: E501
 
+UNMASKED = Diag(
+    "AS-0324", REMARK, "iterations in which a mask covers nothing run in a loop of their own, without it", _ASYNC,
+    WORD_REMARK, kind="passed", category="loop",
+)  # fmt: skip
+"""
+cause: A remark: a mask compares columns or rows that go up with the loop's index, and which of its steps it covers something in is
+a number that can be computed in front of the loop. The other steps neither compare nor choose.
+remedy: Nothing is wrong. The loop's code is there twice, or three times where a window has masked steps at both of its ends.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all -O1
+  cuda_tile.module @kernels {
+    entry @kept(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %steps: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %av = make_tensor_view %pa, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
+      %bv = make_tensor_view %pb, shape = [64, 4096], strides = [4096, 1] : tensor_view<64x4096xf16, strides=[4096,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(64x64), tensor_view<64x4096xf16, strides=[4096,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %width = constant <i32: 64> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %lanes = iota : tile<64xi32>
+      %nr = reshape %n : tile<i32> -> tile<1xi32>
+      %ends = broadcast %nr : tile<1xi32> -> tile<64xi32>
+      %x, %t1 = load_view_tko weak %at[%zero, %zero] : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %sum = for %k in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %y, %t2 = load_view_tko weak %bt[%zero, %k] : partition_view<tile=(64x64), tensor_view<64x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<64x64xf16>, token
+        %s = mmaf %x, %y, %none : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+        %first = muli %k, %width : tile<i32>
+        %fr = reshape %first : tile<i32> -> tile<1xi32>
+        %fb = broadcast %fr : tile<1xi32> -> tile<64xi32>
+        %columns = addi %fb, %lanes : tile<64xi32>
+        %there = cmpi less_than %columns, %ends, signed : tile<64xi32> -> tile<64xi1>
+        %row = reshape %there : tile<64xi1> -> tile<1x64xi1>
+        %mask = broadcast %row : tile<1x64xi1> -> tile<64x64xi1>
+        %kept = select %mask, %s, %none : tile<64x64xi1>, tile<64x64xf32>
+        %next = maxf %acc, %kept : tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t4 = store_view_tko weak %sum, %ct[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
 WAITING = Diag(
     "AS-0321", REMARK,
     "loads of the loop wait in registers: {stages} of {wanted} stages, for each takes {held} registers a thread, and what waits "
