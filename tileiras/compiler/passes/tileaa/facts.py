@@ -74,7 +74,7 @@ class Facts:
         found: dict[Value, int] = {}
         for at in parts_first([value], _widths_of):
             width: int = at.type.elem.bits  # type: ignore[attr-defined]
-            wide = _bits(self, at.op, found) if at.op is not None else width
+            wide = _bits(self, at, at.op, found) if at.op is not None else width
             zeros = self._assumed.get(at, 0)
             while zeros >> width - 1 & 1:
                 zeros, width = zeros & ~(1 << width - 1), width - 1
@@ -212,10 +212,10 @@ def _widths_of(value: Value) -> list[Value]:
 _WIDTHS = frozenset(("assume", "broadcast", "reshape", "permute", "convert_layout", "exti", "addi"))
 
 
-def _bits(facts: Facts, op: Op, known: dict[Value, int]) -> int:
-    """`Facts.bits` of a result, given those of its operands."""
+def _bits(facts: Facts, value: Value, op: Op, known: dict[Value, int]) -> int:
+    """`Facts.bits` of a result of an op, given those of its operands."""
     name = op.spec.name
-    width: int = op.results[0].type.elem.bits  # type: ignore[attr-defined]
+    width: int = value.type.elem.bits  # type: ignore[attr-defined]
     if name == "constant":
         return max(v.bit_length() for v in dense_bits(op.attr("value")))
     if name == "iota":
