@@ -10,6 +10,7 @@ from tests.corpus.fuzz import tile
 from tests.corpus.fuzz_products_kit import (
     ACC,
     BYTES,
+    SIGNS,
     Loop,
     Operand,
     Products,
@@ -49,6 +50,8 @@ class Sizes:
         self.vector = p.array("f32", 256) if choose((0, 1)) else ""
         self.low = self.zero if choose((1, 1, 1, 0)) else p.const(1, "i32")
         self.high = p.const(self.steps, "i32") if choose((0, 1)) else p.scalar(self.steps)
+        if choose((0, 0, 0, 0, 0, 0, 0, 1)):  # nothing to do, also from one on
+            self.high = p.scalar(0)
         self.step = self.one if choose((1, 1, 1, 0)) else p.const(2, "i32")
 
     def cut(self, p: Products, whole: int) -> int:
@@ -667,7 +670,7 @@ def batch(p: Products) -> None:
     loop = Loop(p, s.low, s.high, s.step, [(clear(p, s.acc, shape), tile(s.acc, shape))])
     x = load(a, s.zero, loop.i, (s.m, s.k), turn_a)
     y = load(c, loop.i, s.zero, (s.k, s.n), turn_b)
-    op, sign = ("mmai", " signed signed") if s.dtype == "i8" else ("mmaf", "")
+    op, sign = ("mmai", p.choose(SIGNS)) if s.dtype == "i8" else ("mmaf", "")
     z = p.emit(
         f"{op} {x}, {y}, {loop.values[0]}{sign} : {tile(s.dtype, (b, s.m, s.k))}, {tile(s.dtype, (b, s.k, s.n))}, "
         f"{tile(s.acc, shape)}"

@@ -91,6 +91,11 @@ class Products:
         dtype, n, mark = self.arrays[-1]
         self.arrays[-1] = (dtype, n, mark + "~")
 
+    def plain(self, value: int) -> str:
+        """A scalar of which nothing is said."""
+        self.scalars.append(value)
+        return f"%s{len(self.scalars) - 1}"
+
     def scalar(self, value: int, divides: int = 1) -> str:
         self.scalars.append(value)
         s = f"%s{len(self.scalars) - 1}"
@@ -314,7 +319,7 @@ def vector_of(p: Products, base: str, dtype: str, n: int) -> str:
 
 def multiply(p: Products, x: str, y: str, z: str, dtype: str, m: int, n: int, k: int) -> str:
     acc = ACC[dtype]
-    op, sign = ("mmai", " signed signed") if dtype == "i8" else ("mmaf", "")
+    op, sign = ("mmai", p.choose(SIGNS)) if dtype == "i8" else ("mmaf", "")
     return p.emit(
         f"{op} {x}, {y}, {z}{sign} : {tile(dtype, (m, k))}, {tile(dtype, (k, n))}, {tile(acc, (m, n))}"
     )
@@ -363,6 +368,10 @@ def halves(p: Products, x: str, dtype: str, shape: tuple[int, int], vector: str)
     return p.binary("mulf", x, p.spread(s, dtype, n, shape, dim), dtype, shape)
 
 
+SIGNS = (" signed signed", " signed signed", " unsigned unsigned", " signed unsigned", " unsigned signed")
+KINDS = ("for", "for", "for", "for", "break", "while", "first", "down", "unsigned", "early", "left")
+
+
 class Loop:
     """A loop over steps of K in one of the ways that frontends write it; the body is what is written up to `end`.
 
@@ -376,7 +385,7 @@ class Loop:
         self.p, self.step, self.carried = p, step, carried
         p.count += 1
         n = p.count
-        self.kind = kind or p.choose(("for", "for", "for", "for", "break", "while", "first", "down"))
+        self.kind = kind or p.choose(KINDS)
         self.i = f"%i{n}"
         self.values = [f"%c{n}_{k}" for k in range(len(carried))]
         self.types = ", ".join(t for _, t in carried)
@@ -384,11 +393,23 @@ class Loop:
         names = ", ".join(f"{c} = {v}" for c, (v, _) in zip(self.values, carried))
         result = f"%v{n}" + (f":{len(carried)}" if len(carried) > 1 else "")
         self.results = [f"%v{n}#{k}" for k in range(len(carried))] if len(carried) > 1 else [f"%v{n}"]
-        if self.kind == "for":
+        self.high, self.flag, self.behind = high, "", False
+        if self.kind == "left":
+            self.flag, self.behind = f"%l{n}", p.choose((False, True))
+            names += f", {self.flag} = {p.const('false', 'i1')}"
+            high = p.binary("addi", high, p.const(p.choose((0, 1, 5)), "i32"), "i32")
+            result = f"%v{n}:{len(carried) + 1}"
+            self.results = [f"%v{n}#{k}" for k in range(len(carried))]
+        if self.kind in ("for", "unsigned", "left"):
+            how = "unsigned " if self.kind == "unsigned" else ""
+            types = self.types + (", tile<i1>" if self.flag else "")
             p.line(
-                f"{result} = for {self.i} in ({low} to {high}, step {step}) : tile<i32> iter_values({names}) -> ({self.types}) {{"
+                f"{result} = for {how}{self.i} in ({low} to {high}, step {step}) : tile<i32> iter_values({names}) -> ({types}) {{"
             )
             p.depth += 1
+            if self.flag:
+                self.leaves(self.flag, self.values)
+                self.leaves(self.beyond(self.i), self.values, True)
             return
         start = low
         if self.kind == "down":
@@ -406,13 +427,42 @@ class Loop:
         if self.kind == "first":
             self.stepped(n)
         test = {"break": "greater_than_or_equal", "down": "greater_than_or_equal"}.get(self.kind, "less_than")
-        c = p.emit(
-            f"cmpi {test} {self.i}, {low if self.kind == 'down' else high}, signed : tile<i32> -> tile<i1>"
-        )
+        bound = low if self.kind == "down" else high
+        if self.kind == "early":
+            test, far = p.choose((
+                ("not_equal", -1), ("not_equal", 1 << 20), ("less_than_or_equal", (1 << 31) - 1), ("less_than", 1 << 30),
+                ("less_than_or_equal", 5), ("less_than", 3),
+            ))  # fmt: skip
+            bound = p.const(far, "i32") if p.choose((0, 1)) else p.plain(far)
+        c = p.emit(f"cmpi {test} {self.i}, {bound}, signed : tile<i32> -> tile<i1>")
         p.line(f"if {c} {{")
         p.depth += 1
         if self.kind == "break":
             self.leave()
+        if self.kind == "early":
+            p.line(f"if {self.beyond(self.i)} {{")
+            p.line(f"  break {', '.join(self.values)} : {self.types}")
+            p.line("}")
+
+    def beyond(self, i: str) -> str:
+        """Whether an index is no longer below the end, also of a multiple of both."""
+        p, high = self.p, self.high
+        by = p.choose((0, 0, 16))
+        if by:
+            size = p.const(by, "i32")
+            flags = p.choose(("", " overflow<no_signed_wrap>"))
+            i, high = (p.emit(f"muli {x}, {size}{flags} : tile<i32>") for x in (i, high))
+        return p.emit(f"cmpi greater_than_or_equal {i}, {high}, signed : tile<i32> -> tile<i1>")
+
+    def leaves(self, condition: str, values: Sequence[str], now: bool = False) -> None:
+        """Goes on with values, and does nothing from `now` on, where a condition holds."""
+        p = self.p
+        p.line(f"if {condition} {{")
+        p.depth += 1
+        flag = p.const("true", "i1") if now else self.flag
+        p.line(f"continue {', '.join([*values, flag])} : {self.types}, tile<i1>")
+        p.depth -= 1
+        p.line("}")
 
     def stepped(self, n: int) -> None:
         p = self.p
@@ -448,8 +498,11 @@ class Loop:
 
     def go_on(self, values: Sequence[str]) -> None:
         p = self.p
-        if self.kind == "for":
+        if self.kind in ("for", "unsigned"):
             p.line(f"continue {', '.join(values)} : {self.types}")
+            return
+        if self.kind == "left":
+            p.line(f"continue {', '.join([*values, self.flag])} : {self.types}, tile<i1>")
             return
         if self.kind == "first":
             p.line(f"continue {', '.join([self.i, self.zero, *values])} : {self.index}, {self.types}")
@@ -460,8 +513,10 @@ class Loop:
         p.line(f"continue {', '.join([nxt, *values])} : {self.index}, {self.types}")
 
     def end(self, values: Sequence[str]) -> list[str]:
+        if self.behind:
+            self.leaves(self.beyond(self.p.binary("addi", self.i, self.step, "i32")), values, True)
         self.go_on(values)
-        if self.kind not in ("for", "break"):
+        if self.kind not in ("for", "break", "unsigned", "left"):
             self.leave()
         self.p.depth -= 1
         self.p.line("}")
