@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,13 @@ pytest.importorskip("ml_dtypes")
 import numpy as np
 
 import tileiras
+from tileiras.compiler import pipeline
+from tileiras.compiler.source import load
+from tileiras.compiler.target import sm
+from tileiras.diag import Sink
+
+if TYPE_CHECKING:
+    from tileiras.compiler.ir.core import Op
 
 M, N, K = 128, 256, 32
 TEXT = """cuda_tile.module @m {{
@@ -79,3 +86,64 @@ def test_nothing_goes_through_shared_memory(gpu_name: str) -> None:
     ptx = tileiras.compile(text(), gpu_name=gpu_name, emit="ptx").ptx
     behind = ptx[ptx.rindex("mma") :]
     assert "st.shared" not in behind and "ld.global.v2" in behind.replace(".L1::no_allocate", "")
+
+
+def ops(kernel: str, gpu_name: str) -> list[Op]:
+    """All ops of a kernel's nv_tileas text."""
+    sink = Sink()
+    module = load(kernel.encode(), sink, file="k.mlir")
+    tileas = pipeline.compile_module(module, sm.find(gpu_name), sink).tileas
+    assert tileas is not None
+    return list(tileas.walk())
+
+
+def test_warpgroups_load_and_store_a_slice_of_columns_after_the_other() -> None:
+    found = [op for op in ops(text(), "sm_90") if op.spec.name in ("load_view_tko", "store_view_tko")]
+    tiles = {op.operand("view").type.tile for op in found}  # type: ignore[union-attr]
+    assert tiles == {(M, N // 4)}
+    names = [op.spec.name.split("_")[0] for op in found]
+    assert names == ["load", "load", "store", "load", "store", "load", "store", "store"]
+
+
+WIDE, NARROW = "tile<128x256xf32>", "tile<128x256xf16>"
+HALF = (
+    ("?x256xf32", "?x256xf16"),
+    ("%c: tile<ptr<f32>>", "%c: tile<ptr<f16>>"),
+    ("%c : tile<ptr<f32>>", "%c : tile<ptr<f16>>"),
+    (f"-> {WIDE}, token\n%r", f"-> {NARROW}, token\n%wide = ftof %old : {NARROW} -> {WIDE}\n%r"),
+    ("mulf %old", "mulf %wide"),
+    (
+        f"%all = addf %sum, %less : {WIDE}",
+        f"%both = addf %sum, %less : {WIDE}\n%all = ftof %both : {WIDE} -> {NARROW}",
+    ),
+    (f"token = %t2 : {WIDE}", f"token = %t2 : {NARROW}"),
+)
+
+
+def halves() -> str:
+    """The same with a result of 16 bits."""
+    out = text()
+    for before, after in HALF:
+        assert before in out
+        out = out.replace(before, after)
+    return out
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_what_is_added_to_many_sums_of_16_bits_is_right_at_edges(gpu_name: str) -> None:
+    rng = np.random.default_rng(4)
+    m = M + 40
+    a: Any = rng.integers(-3, 4, (m, 64)).astype(np.float16)
+    b: Any = rng.integers(-3, 4, (64, N)).astype(np.float16)
+    c: Any = rng.integers(-9, 10, (m, N)).astype(np.float16)
+    expected = a.astype(np.float32) @ b.astype(np.float32) - 3 * c.astype(np.float32)
+    args = [a, b, c, m, np.float32(3)]
+    tileiras.launch(halves(), "k", 2, args, target="emulator", gpu_name=gpu_name, check=True)
+    assert (c == expected.astype(np.float16)).all()
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+def test_many_elements_of_16_bits_are_loaded_as_the_sums_lie(gpu_name: str) -> None:
+    (found,) = [op for op in ops(halves(), gpu_name) if op.spec.name == "load_view_tko"]
+    layout = found.results[0].type.layout  # type: ignore[attr-defined]
+    assert layout.reg[0] == 1 and layout.lane[:2] == (2, 4)

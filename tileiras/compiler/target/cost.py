@@ -48,6 +48,9 @@ class CostModel:
     results_registers = 192  # of sums that come from tensor memory at once; more, and ptxas gives up (S)
     epilogue_registers = 192  # of sums and what is loaded beside them behind the loop: more would spill (S)
     epilogue_slice = 32  # of them that one slice of what is loaded takes; two are there at once (S)
+    epilogue_fragments = (
+        128  # elements of a thread, from which on those of 16 bits are loaded as the sums lie (S)
+    )
     loop_registers = 40  # of a loop with products: addresses, counters, what is on its way (S)
     fragment_registers = 48  # two slices of both operands in a warp tile of 64x64, 16 bits an element (F)
     stream_registers = 16  # beside fragments and accumulators of a product that is taken in parts of K (S)

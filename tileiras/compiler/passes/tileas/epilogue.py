@@ -5,6 +5,8 @@ After:  `%s = convert_layout %sums`, and for each quarter of the rows `load_view
 the sums alone change their layout, to the one of the store, in which the second tile is loaded, too; and of the second
 tile no more than two slices are in registers. The next slice is on its way while one is computed.
 
+Where sums are stored as they lie, nothing changes its layout: slices are columns, whose registers each thread has.
+
 A slice is stored before later slices are loaded. Nobody can tell where the tokens do not order the store behind the load,
 and where both are of the same tiles of the same view, as each thread then loads what it stores itself.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, PartitionView, TensorType, TileType
-from tileiras.compiler.layout.linear import LinearLayout, log2, splat, unbroadcasted, with_inv
+from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, splat, unbroadcasted, with_inv
 from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
@@ -40,11 +42,15 @@ def slice_epilogues(func: Op, context: Context) -> None:
 
 
 class Epilogue:
-    """`ops`: elementwise ones between `loads` (and `sums`) and `store`, as they stand. `kept`: rows, columns and numbers."""
+    """`ops`: elementwise ones between `loads` (and `sums`) and `store`, as they stand. `kept`: rows, columns and numbers.
+    `convert`: what changes the layout of what is stored, if anything does; `dim`: the dimension that is cut."""
 
-    def __init__(self, store: Op, convert: Op) -> None:
+    def __init__(self, store: Op, convert: Op | None) -> None:
         self.store, self.convert = store, convert
-        type: Any = convert.result.type
+        tile: Any = store.operand("tile")
+        self.root: Value = tile if convert is None else convert.operands[0]
+        type: Any = tile.type
+        self.dim = 0 if convert is not None else len(type.shape) - 1
         self.layout: LinearLayout = type.layout
         self.shape: tuple[int, ...] = type.shape
         self.ops: list[Op] = []
@@ -58,16 +64,18 @@ class Epilogue:
     def of(store: Op) -> Epilogue | None:
         """What can be taken in slices, and is worth it."""
         tile: Any = store.operand("tile")
-        convert = tile.op
-        if convert is None or convert.spec is not tileas.CONVERT_LAYOUT or len(tile.uses) != 1:
+        maker = tile.op
+        if maker is None or len(tile.uses) != 1:
             return None
-        found = Epilogue(store, convert)
+        found = Epilogue(store, maker if maker.spec is tileas.CONVERT_LAYOUT else None)
+        if found.convert is None and not lies_in_sectors(found.layout, found.shape):
+            return None
         return found if found.collect() and found.pays() and found.may_wait() else None
 
     def collect(self) -> bool:
         """Sorts what the stored tile is made of; False where some of it is nothing of the kind, or others want it, too."""
-        work, seen = [self.convert.operands[0]], set()
-        chain = {self.convert}
+        work, seen = [self.root], set()
+        chain = {self.store if self.convert is None else self.convert}
         while work:
             value = work.pop()
             if value in seen:
@@ -104,10 +112,10 @@ class Epilogue:
         loaded = sum(words(self.layout, op.results[0]) for op in self.loads)
         if words(self.layout, self.sums[0]) + loaded <= CostModel.epilogue_registers:
             return False
-        rows = log2(self.shape[0])
+        low, count = dim_bits(self.shape)[self.dim]
         columns = (*self.layout.reg, *self.layout.lane, *self.layout.warp)
-        while self.cut < rows and loaded >> self.cut > CostModel.epilogue_slice:
-            top = 1 << (self.layout.bits - self.cut - 1)
+        while self.cut < count and loaded >> self.cut > CostModel.epilogue_slice:
+            top = 1 << (low + count - self.cut - 1)
             if top not in self.layout.reg or sum(1 for c in columns if c & top) != 1:
                 break
             self.cut += 1
@@ -139,10 +147,14 @@ class Epilogue:
         whole: dict[Value, Value] = {}
         total = self.sums[0]
         type: Any = total.type
-        made = here.create(tileas.CONVERT_LAYOUT, (total,), (TensorType(type.elem, type.shape, self.layout),))
-        if made is None:
-            return
-        whole[total] = made.result
+        whole[total] = total
+        if self.convert is not None:
+            made = here.create(
+                tileas.CONVERT_LAYOUT, (total,), (TensorType(type.elem, type.shape, self.layout),)
+            )
+            if made is None:
+                return
+            whole[total] = made.result
         for value in self.kept:
             spread = self.spread(value, here, context)
             if spread is None:
@@ -168,7 +180,8 @@ class Epilogue:
             op.block.ops.remove(op)  # type: ignore[union-attr]
             self.store.block.insert_before(self.store, op)  # type: ignore[union-attr]
         here.replace(self.store, [self.joined(stored, here)])
-        self.convert.erase()
+        if self.convert is not None:
+            self.convert.erase()
         for op in reversed(self.ops):
             op.erase()
         for op in self.loads:
@@ -194,19 +207,29 @@ class Epilogue:
     def sliced(self, old: Value) -> TensorType:
         """The type of a slice of a tile."""
         type: Any = old.type
-        shape = (self.shape[0] >> self.cut, *self.shape[1:])
+        shape = list(self.shape)
+        shape[self.dim] >>= self.cut
         layout = with_inv(self.layout, type.layout.inv)
+        low, count = dim_bits(self.shape)[self.dim]
+        below = (1 << low + count - self.cut) - 1
+        counts = (1 << low + count) - 1 & ~below  # the bits that tell slices apart
+
+        def inside(column: int) -> int:
+            return column & below | column >> self.cut & ~below
+
+        reg, lane, warp = (
+            [inside(c) for c in part if not c & counts or part is not layout.reg]
+            for part in (layout.reg, layout.lane, layout.warp)
+        )
         bits = layout.bits - self.cut
-        inside = (1 << bits) - 1
-        reg = [c for c in layout.reg if c <= inside]
         return TensorType(
-            type.elem, shape, LinearLayout(bits, reg, layout.lane, layout.warp, layout.inv & inside)
+            type.elem, tuple(shape), LinearLayout(bits, reg, lane, warp, inside(layout.inv & ~counts))
         )
 
     def compute(self, s: int, loaded: dict[Op, Op], whole: dict[Value, Value], here: Rewriter) -> Value:
         """One slice of what is stored."""
         parts: dict[Value, Value] = {op.results[0]: new.results[0] for op, new in loaded.items()}
-        at = [number(here, s if d == 0 else 0, self.layout.num_warps) for d in range(len(self.shape))]
+        at = [number(here, s if d == self.dim else 0, self.layout.num_warps) for d in range(len(self.shape))]
         for old, value in whole.items():
             parts[old] = made(here, "extract", (value, at), self.sliced(value)).result
         for op in self.ops:
@@ -222,7 +245,7 @@ class Epilogue:
             )
             assert new is not None
             parts[op.result] = new.result
-        return parts[self.convert.operands[0]]
+        return parts[self.root]
 
     def access(
         self, op: Op, s: int, here: Rewriter, tile: Value | None = None, token: Value | None = None
@@ -230,11 +253,12 @@ class Epilogue:
         """A load or store of one slice."""
         view: Any = op.operand("view")
         old: PartitionView = view.type
-        rows, n = old.tile[0] >> self.cut, self.layout.num_warps
-        type = PartitionView((rows, *old.tile[1:]), old.view, old.dim_map, old.padding)
+        tile_shape, n = list(old.tile), self.layout.num_warps
+        tile_shape[self.dim] >>= self.cut
+        type = PartitionView(tuple(tile_shape), old.view, old.dim_map, old.padding)
         small = made(here, view.op.spec.name, (view.op.operands[0],), type).result
         indices = list(op.group("index"))
-        index: Any = indices[0]
+        index: Any = indices[self.dim]
         bits = index.type.elem.bits
         # a number that would wrap is that of a tile outside, as is the last one that does not
         last = number(here, (1 << bits - self.cut) - 1, n, index.type.elem)
@@ -242,7 +266,9 @@ class Epilogue:
         index = made(
             here, "muli", (index, number(here, 1 << self.cut, n, index.type.elem)), index.type
         ).result
-        indices[0] = made(here, "addi", (index, number(here, s, n, index.type.elem)), index.type).result
+        indices[self.dim] = made(
+            here, "addi", (index, number(here, s, n, index.type.elem)), index.type
+        ).result
         operands = {"view": small, "index": indices}
         types: list[Any] = [r.type for r in op.results]
         attrs = dict(op.attrs)
@@ -261,6 +287,12 @@ class Epilogue:
         if len(tokens) < 2:
             return tokens[0] if tokens else None
         return made(here, "join_tokens", (tokens,), tokens[0].type).result
+
+
+def lies_in_sectors(layout: LinearLayout, shape: tuple[int, ...]) -> bool:
+    """Whether neighbouring lanes have what lies side by side in memory, two elements each, as in fragments of sums."""
+    near = list(layout.reg[:1]) == [1] and list(layout.lane[:2]) == [2, 4]
+    return near and shape[-1] >= 8 and not layout.inv and not any(layout.replicated)
 
 
 def words(layout: LinearLayout, value: Value) -> int:

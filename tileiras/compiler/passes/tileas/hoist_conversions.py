@@ -27,7 +27,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .again import erase_load, loaded_again
-from .epilogue import slice_epilogues
+from .epilogue import lies_in_sectors, slice_epilogues
 from .masks import move_to_parts
 
 TYPE_CHECKING = False
@@ -87,7 +87,8 @@ class HoistConversions(Pass):
     @staticmethod
     def read_by_sectors(convert: Op) -> list[Op]:
         """A tile that is loaded once, beside no products, and what is computed of it alone, where it is wanted in pieces of
-        whole sectors: what an epilogue adds to fragments of 32 bits is loaded as fragments. The load comes last."""
+        whole sectors: what an epilogue adds to fragments of 32 bits is loaded as fragments, and so is what it adds to many of
+        16 bits, in halves of sectors. The load comes last."""
         chain: list[Op] = []
         load = convert.operands[0].op
         while load is not None and load.block is convert.block and len(load.results[0].uses) == 1:
@@ -102,10 +103,13 @@ class HoistConversions(Pass):
         if load.spec.name != "load_view_tko":
             return []
         type: Any = load.results[0].type
-        pair, lanes = list(layout.reg[:1]), list(layout.lane[:2])
-        if type.elem.bits != 32 or type.shape[-1] < 8 or pair != [1] or lanes != [2, 4]:
+        if not lies_in_sectors(layout, type.shape):
             return []
-        if type.layout.reg[:1] != layout.reg[:1] or layout.inv or any(layout.replicated):
+        # of 16 bits the other half of each sector comes with the next register: where the tile beside the sums fills registers
+        many = layout.num_regs >= CostModel.epilogue_fragments
+        if type.elem.bits != 32 and not (type.elem.bits == 16 and many):
+            return []
+        if type.layout.reg[:1] != layout.reg[:1]:
             return []
         block = load.block
         while block is not None and block.region is not None:
