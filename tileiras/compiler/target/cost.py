@@ -59,6 +59,9 @@ class CostModel:
     waiting_registers = 8  # for what is loaded an iteration ahead beside a ring: scales, indices (S)
     buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
     mask_operations = 8  # that tell an operand's elements apart, computed again for its fragments (S)
+    counting_operations = (
+        12  # that make a slice's numbers of rows again, where others would be asked for them (S)
+    )
     masked_elements = 1024  # of a tile whose mask costs more than the code of another loop (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
     part_registers = 32  # of a result from tensor memory that come at once beside a loop's sums (S)

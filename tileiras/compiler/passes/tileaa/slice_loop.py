@@ -10,6 +10,7 @@ from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import dense_bits, num_elements
+from tileiras.compiler.ir.spec import PURE
 from tileiras.compiler.ir.types import (
     I1,
     I32,
@@ -19,6 +20,7 @@ from tileiras.compiler.ir.types import (
     TensorType,
     TokenType,
 )
+from tileiras.compiler.target.cost import CostModel
 
 from .slice_ops import Body, Slicer, copy_region, is_splat, splat_constant
 from .slices import is_prefix, sliced
@@ -31,6 +33,52 @@ if TYPE_CHECKING:
     from .slice_plan import Plan
     from .slices import Cut
     from .strip_mine import StripMiner
+
+
+def cut_of(value: Value, op: Op, want: Cut) -> Cut | None:
+    """How an operand is cut with the result of an op that counts; None: the op renames its dimensions otherwise."""
+    shape = value.type.shape  # type: ignore[attr-defined]
+    if op.spec.name == "broadcast":
+        cut = tuple(d for d in want if shape[d] != 1)
+        return cut if len(cut) in (0, len(want)) else None
+    if op.spec.name == "reshape":
+        result = op.result.type.shape  # type: ignore[attr-defined]
+        mine, theirs = ([d for d, e in enumerate(s) if e != 1] for s in (shape, result))
+        if [shape[d] for d in mine] != [result[d] for d in theirs]:
+            return None
+        return tuple(mine[theirs.index(d)] for d in want)
+    return want
+
+
+def counted(value: Value, want: Cut) -> bool:
+    """Whether a tile is made of numbers of rows or columns and scalars by few ops, so that a slice of it is as well."""
+    work, ops = [(value, want)], 0
+    while work:
+        value, want = work.pop()
+        op = value.op
+        if op is None:
+            return False
+        if op.spec.name == "iota" or is_splat(op):
+            continue
+        ops += 1
+        if (
+            op.spec.name == "constant"
+            or ops > CostModel.counting_operations
+            or op.regions
+            or len(op.results) != 1
+        ):
+            return False
+        if op.spec.name not in ("broadcast", "reshape") and not (
+            op.spec.elementwise and op.spec.traits & PURE
+        ):
+            return False
+        for v in op.operands:
+            cut = cut_of(v, op, want)
+            if cut is None:
+                return False
+            if cut:
+                work.append((v, cut))
+    return True
 
 
 class SliceLoop(Slicer):
@@ -113,6 +161,8 @@ class SliceLoop(Slicer):
                 "constant", [], TensorType(type.elem, shape), value=splat_constant(type.elem, shape, bits)
             )
         home = self.miner.home(value, want)
+        if home is None and counted(value, want):
+            return self.counted_slice(value, want, places)
         if home is None:
             return self.extract(self.miner.use(value), self.number_at(places), want)
         handle, cut = home
@@ -121,6 +171,19 @@ class SliceLoop(Slicer):
             "local_read", [handle, self.number_at(places[:n])], TensorType(type.elem, sliced(type.shape, cut))
         )
         return self.extract(made, self.number_at(places[n:]), want[n:])
+
+    def counted_slice(self, value: Value, want: Cut, places: tuple[int, ...]) -> Value:
+        """The slice of a tile that counts rows or columns: computed again, where an extract would ask other threads for it."""
+        op: Any = value.op
+        type = TensorType(value.type.elem, sliced(value.type.shape, want))  # type: ignore[attr-defined]
+        if op.spec.name == "iota":
+            return self.count(type, self.number_at(places))
+        operands = []
+        for v in op.operands:
+            cut = cut_of(v, op, want)
+            operands.append(self.slice(v, cut, places) if cut else self.miner.use(v))
+        made = create(op.spec, operands, [type], op.attrs, [], op.loc, op.segments)
+        return self.block.append(made).result
 
     def operand(self, plan: Plan, i: int) -> Value:
         """An operand inside the loop: slice, token of this iteration, or a whole outer value."""

@@ -184,10 +184,12 @@ class Slicer(Body):
         )
 
     def iota(self, plan: Plan) -> None:
-        type: Any = self.result_type(plan, 0)
+        self.keep(plan, 0, self.count(self.result_type(plan, 0), self.index))
+
+    def count(self, type: Any, start: Value) -> Value:
+        """The numbers of the slice of an iota that has a number itself."""
         elem = type.elem
         base = self.op("iota", [], type)
-        start = self.index
         if elem is not I32:
             kind = "exti" if elem.bits > 32 else "trunci"
             attrs = {"signedness": "unsigned"} if kind == "exti" else {}
@@ -198,7 +200,7 @@ class Slicer(Body):
         )
         start = self.op("reshape", [start], TensorType(elem, (1,)))
         start = self.op("broadcast", [start], type)
-        self.keep(plan, 0, self.op("addi", [base, start], type))
+        return self.op("addi", [base, start], type)
 
     def broadcast(self, plan: Plan) -> None:
         type = self.result_type(plan, 0)
