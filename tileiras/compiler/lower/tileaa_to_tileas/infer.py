@@ -260,7 +260,10 @@ class Inference:
                 work += [(v, layout) for v in op.operands if getattr(v.type, "shape", ()) == value.type.shape]  # type: ignore[attr-defined]
 
     def _loop(self, op: Op, body: Block, args: Any, inits: Any, results: Any) -> None:
-        current = [self.steered.get(a, self.layouts[v]) for a, v in zip(args, inits)]
+        own = self._sums(op)
+        current = [
+            self.steered.get(a) or own.get(n) or self.layouts[v] for n, (a, v) in enumerate(zip(args, inits))
+        ]
         for attempt in range(4):
             for arg, layout in zip(args, current):
                 self.layouts[arg] = layout
@@ -282,6 +285,20 @@ class Inference:
             self.infer_block(body)
         for result, layout in zip(results, current):
             self.layouts[result] = layout
+
+    def _sums(self, loop: Op) -> dict[int, LinearLayout]:
+        """The carried values that a loop's products add up in, by number: where they begin with another product's result, its
+        fragments would else be theirs, and sums change their layout twice in each step."""
+        jumps = _jumps(loop, "continue")
+        if self.products is NoProducts or len(jumps) != 1:
+            return {}
+        found = {}
+        for number, value in enumerate(jumps[0].operands):
+            if value.op is not None and value.op.spec.name in PRODUCTS:
+                form = self.products.of(value.op)
+                if form is not None:
+                    found[number] = form[1]
+        return found
 
     def _results_from(self, op: Op, terminator: str) -> None:
         layouts: list[Any] = [None] * len(op.results)
