@@ -1,7 +1,8 @@
 """The loop of a kernel's machine code in which it spends its time, and the terms of the model for one pass of it.
 
 For matrix work the hot loop is the innermost loop with the most tensor work (multiply-adds where the kernel has none);
-without either, the one with the most global traffic. Of two versions of a loop the one that copies asynchronously counts.
+without either, the one with the most global traffic. Of two versions of a loop the one that copies asynchronously counts, and of
+loops for masked steps and for the others, which do as much tensor work, the shorter one: most steps of long sequences are its.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ def widths(instructions: list[Instruction]) -> str:
 def hottest(code: Code) -> Loop | None:
     """The innermost loop with the most tensor work, else multiply-adds, else global traffic; None without loops."""
 
-    def copies(loop: Loop) -> bool:
-        return _has_copies(code.of_loop(loop))
+    def rank(loop: Loop) -> tuple[bool, int]:
+        body = code.of_loop(loop)
+        return _has_copies(body), -len(body)
 
     for weight in (_tensor_work, _scalar_work, _traffic):
         best, most = None, 0
@@ -57,7 +59,7 @@ def hottest(code: Code) -> Loop | None:
             if any(weight(code.of_loop(other)) for other in code.loops if other.blocks < loop.blocks):
                 continue
             found = weight(code.of_loop(loop))
-            if found > most or best and found == most and copies(best) < copies(loop):
+            if found > most or best and found == most and rank(best) < rank(loop):
                 best, most = loop, found
         if best is not None:
             return best
