@@ -13,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+import peers
 import pytest
 from contract.kit import BAD_EXTI, NOOP, REPOSITORY, Result, command, run, stub_ptxas
 
@@ -383,3 +384,39 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_a_signal_while_a_report_reads_machine_code_leaves_no_folder(tmp_path: Path) -> None:
+    """nvdisasm runs in a thread that nobody waits for then."""
+    real = peers.require("ptxas")
+    mark, temporary = tmp_path / "bin", tmp_path / "tmp"
+    temporary.mkdir()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ptxas").write_text(f'#!/bin/sh\nexec {real} "$@"\n')
+    slow = tools / "nvdisasm"
+    slow.write_text(
+        f'#!/bin/sh\ncase "$1" in --version) echo "release 13.4, V13.4.92";; *) echo $$ > {mark}; exec sleep 60;; esac\n'
+    )
+    for path in tools.iterdir():
+        path.chmod(0o755)
+    (tmp_path / "k.tileir").write_text(NOOP)
+    words = ["-m", "tileiras", "k.tileir", "-o", "k.cubin", "--report=r.html"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "TMPDIR": str(temporary),
+        "TILEIRAS_TOOLKIT_ROOT": str(tools),
+    }
+    process = subprocess.Popen(
+        [sys.executable, *words], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    tool = wait_for(mark)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGTERM and err == ""
+    assert list(temporary.iterdir()) == [] and left(tmp_path) == ["tmp", "tools"]
+    deadline = time.monotonic() + 10
+    while alive(tool):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

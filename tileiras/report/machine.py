@@ -7,9 +7,7 @@ instructions are those of the first.
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 import threading
 
 from .sass import Code, read_sass
@@ -126,13 +124,9 @@ class Reading:
 
 
 def _disassemble(tool: str, image: bytes, *options: str) -> str | None:
-    from tileiras.toolchain.run import run
+    from tileiras.toolchain.run import run_on
 
-    with tempfile.TemporaryDirectory(prefix="tileiras-report-") as folder:
-        path = os.path.join(folder, "k.cubin")
-        with open(path, "wb") as stream:
-            stream.write(image)
-        done = run([tool, *options, path])
+    done = run_on([tool, *options], image)
     return done.stdout.decode("utf-8", "replace") if done.status == 0 else None
 
 

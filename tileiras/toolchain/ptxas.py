@@ -15,7 +15,7 @@ from tileiras.options import is_number
 from tileiras.toolchain import diags
 from tileiras.toolchain.catalog import EXTENDED_SMEM_SINCE, LAUNCH_METADATA_SINCE
 from tileiras.toolchain.locate import Tool, check_ptxas, find_ptxas, version_of
-from tileiras.toolchain.run import MISSING_TOOL, Finished, anonymous_file, read_all, run, write_all
+from tileiras.toolchain.run import MISSING_TOOL, STDIN, Finished, anonymous_file, read_all, run, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _NEWER_OR_SIMT = (
     "--launch-abi=simt makes kernels that need no marks and are launched with their real block",
 )
 SANITIZE_SINCE = (13, 1)  # the oldest release seen with --sanitize
-_STDIN, _STDOUT = "/dev/stdin", "/dev/fd/1"
+_STDOUT = "/dev/fd/1"
 
 
 class Resources:
@@ -159,7 +159,7 @@ def assemble(
     try:
         done, cubin, input_name = _run_on(argv, ptx.encode("utf-8", "surrogateescape"), timeout)
     except OSError as error:  # no room for its files: a limit, a full disk, no descriptor left
-        done, cubin, input_name = Finished(MISSING_TOOL, error=error.strerror or str(error)), b"", _STDIN
+        done, cubin, input_name = Finished(MISSING_TOOL, error=error.strerror or str(error)), b"", STDIN
     text = done.stderr.decode("utf-8", "replace") + done.stdout.decode("utf-8", "replace")
     said, kernels = parse_log(text.replace(input_name, "<ptx>"))
     if done.status != 0 and sanitize and "Unknown option" in text and "sanitize" in text:
@@ -203,14 +203,14 @@ def as_tool(ptxas: Tool | str | None) -> Tool:
 
 def _run_on(argv: list[str], ptx: bytes, timeout: float | None) -> tuple[Finished, bytes, str]:
     """Runs ptxas on `ptx`; returns how it ended, the image, and the name ptxas had for its input."""
-    if hasattr(os, "memfd_create") and os.path.exists(_STDIN):
+    if hasattr(os, "memfd_create") and os.path.exists(STDIN):
         source = anonymous_file("ptx")
         image = anonymous_file("cubin")
         try:
             write_all(source, ptx)
             os.lseek(source, 0, 0)
-            done = run([*argv, _STDIN, "-o", _STDOUT], timeout=timeout, stdin=source, stdout=image)
-            return done, read_all(image), _STDIN
+            done = run([*argv, STDIN, "-o", _STDOUT], timeout=timeout, stdin=source, stdout=image)
+            return done, read_all(image), STDIN
         finally:
             os.close(source)
             os.close(image)

@@ -195,6 +195,29 @@ def run(
     return Finished(os.WEXITSTATUS(status), captured, said)
 
 
+STDIN = "/dev/stdin"
+
+
+def run_on(argv: Sequence[str], data: bytes) -> Finished:
+    """How `argv` ended with the path of a file behind it that holds `data`: one without a name, so that nothing of it is left
+    whatever ends this process, also in a thread that nobody waits for."""
+    if hasattr(os, "memfd_create") and os.path.exists(STDIN):
+        source = anonymous_file("input")
+        try:
+            write_all(source, data)
+            os.lseek(source, 0, 0)
+            return run([*argv, STDIN], stdin=source)
+        finally:
+            os.close(source)
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+        path = os.path.join(folder, "input")
+        with open(path, "wb") as file:
+            file.write(data)
+        return run([*argv, path])
+
+
 class _Leash:
     """Ends the child's process group when this process is gone, whatever ended it. Does nothing where it cannot.
 
