@@ -175,3 +175,17 @@ def test_other_loops_stay(more: dict[str, Any]) -> None:
     got = launched(text, DEPTH, 3, "emulator", gpu_name="sm_90", check=True)
     want = launched(text, DEPTH, 3, "reference")
     assert np.array_equal(got[0], want[0]) and got[1] == want[1]
+
+
+def test_a_loop_at_the_end_of_a_tile() -> None:
+    """It goes where the tile ends, once; the pass does not look at what is no longer there."""
+    store = """%t5 = for %j in (%zero to %two, step %one) : tile<i32> iter_values(%w = %v) -> (token) {
+          %o = addi %t, %j : tile<i32>
+          %t6 = store_ptr_tko weak %out, %o token=%w : tile<ptr<i32>>, tile<i32> -> token
+          continue %t6 : token
+        }"""
+    behind = "%t3 = store_ptr_tko weak %out, %zero : tile<ptr<i32>>, tile<i32> -> token"
+    text = kernel(store=store).replace(behind, "")
+    got = launched(text, DEPTH, DEPTH * TILES, "emulator", gpu_name="sm_90", check=True)
+    want = launched(text, DEPTH, DEPTH * TILES, "reference")
+    assert np.array_equal(got[0], want[0]) and got[1] == want[1] == TILES

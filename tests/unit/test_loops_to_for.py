@@ -351,3 +351,18 @@ def test_a_bound_of_many_steps(
     before = f"%b0 = addi %n, %one : tile<i32>\n{steps}"
     text = module(counts(f"less_than %i, %b{count}, signed", "%one", before=before))
     assert "nv_tileaa.for " in dumped(text, capsys, tmp_path)
+
+
+def test_loops_in_a_loop_that_has_nothing_left_to_do(
+    capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    """cuTile splits a `for` at a test of its index; what the part behind the end has in it goes with it."""
+    inner = COUNTING["while"].replace("%r:2", "%q:2").replace("%sum = %zero", "%sum = %s0")
+    outer = f"""%begin = maxi %lo, %n signed : tile<i32>
+    %r = for %k in (%begin to %n, step %one) : tile<i32> iter_values(%s0 = %zero) -> (tile<i32>) {{
+      {inner}
+      continue %q#0 : tile<i32>
+    }}"""
+    text = module(outer, "%r")
+    assert "nv_tileaa.for " not in dumped(text, capsys, tmp_path)
+    assert sums(text, "emulator", 2, 5) == sums(text, "reference", 2, 5) == 0

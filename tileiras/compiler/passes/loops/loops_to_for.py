@@ -73,8 +73,10 @@ class LoopsToFor(Pass):
             found = counted(loop)
             if found is not None:
                 found.rewrite()
-        for op in list(func.walk()):
-            if op.spec.name == "for" and is_done(op):
+        for op in reversed(
+            [op for op in func.walk() if op.spec.name == "for"]
+        ):  # those in one that goes are gone then
+            if is_done(op):
                 for result, value in zip(op.results, op.operands[3:]):
                     result.replace_all_uses_with(value)
                 op.erase()

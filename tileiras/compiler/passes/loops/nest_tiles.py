@@ -47,6 +47,8 @@ class NestTiles(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
+            if loop.block is None:
+                continue  # it was at the end of a tile of another one
             found = flat(loop)
             if isinstance(found, str):
                 context.remark(D.NOT_NESTED, loop, reason=found)
