@@ -156,7 +156,16 @@ def beside(load: Op, layout_of: Callable[[Value], LinearLayout | None]) -> Linea
     """The layout in which a loaded tile is wanted when all that happens to it is a broadcast over a tile whose layout is
     known; None otherwise."""
     wanted = {_restricted(value, layout_of) for value in _broadcasts(load.results[0])}
-    return wanted.pop() if len(wanted) == 1 else None
+    layout = wanted.pop() if len(wanted) == 1 else None
+    if layout is None or layout.num_regs >= CostModel.converted_again and _is_converted(load):
+        return None
+    return layout
+
+
+def _is_converted(load: Op) -> bool:
+    """Whether a loop computes something of each element of what it loads: as many threads as have the element would."""
+    inside = load.parent is not None and load.parent.spec.name in ("for", "loop")
+    return inside and any(user.spec.elementwise for user, _ in load.results[0].uses)
 
 
 def again(load: Op, place: Callable[[tuple[int, ...]], LinearLayout | None]) -> LinearLayout | None:
