@@ -6,10 +6,11 @@ import ast
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import mutate
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_each_file_that_is_broken_by_default_is_there_and_has_tests() -> None:
