@@ -1,8 +1,9 @@
 """What the last nv_tileas dump says is what the PTX does: barriers, conversions, instructions of products, shared memory.
 
 The lowering spells and decides nothing, so each can be counted on both sides. Of a conversion of layout, that is how it moves
-what it moves: not at all, by shuffles, or through shared memory by plain accesses or by matrices. Quick tier: every seventh
-kernel of the corpus; full tier: all of them.
+what it moves: not at all, by shuffles, or through shared memory by plain accesses or by matrices; of a load from a buffer and a
+store to one, the same, and how many bytes an access has; of an asynchronous copy, how many instructions, of how many bytes.
+Quick tier: every seventh kernel of the corpus; full tier: all of them.
 """
 
 from __future__ import annotations
@@ -82,23 +83,59 @@ MOVES: dict[str, set[str]] = {
 }  # fmt: skip
 
 
+COPIES = ("async.copy_view", "async.copy_pointers")
+KINDS = {"st.shared": "store", "ld.shared": "load", "ldmatrix": "ldmatrix", "stmatrix": "stmatrix"}
+
+
 class Conversions(Observer):
-    """Notes the instructions that move elements for each conversion of layout."""
+    """Notes the instructions that move elements for each conversion of layout, each copy and each access of a buffer."""
 
-    __slots__ = ("found",)
+    __slots__ = ("found", "moved")
 
-    def __init__(self, lowering: Any, found: list[tuple[str, set[str]]]) -> None:
+    def __init__(
+        self, lowering: Any, found: list[tuple[str, set[str]]], moved: list[tuple[Any, Any]]
+    ) -> None:
         super().__init__(lowering, {})
         self.found = found
+        self.moved = moved
 
     def watch(self, op: Any, rule: Any) -> None:
         code = self.lowering.b.code
         start = len(code)
         super().watch(op, rule)
-        if op.spec.name == "convert_layout":
-            text = [record[0] for record in code[start:]]
+        name = op.spec.name
+        records = [record for record in code[start:] if record.__class__ is tuple]
+        if name == "convert_layout":
+            text = [record[0] for record in records]
             every = set().union(*MOVES.values())
             self.found.append((op.attr("plan"), {w for w in every if any(t.startswith(w) for t in text)}))
+        elif name in COPIES:
+            type: Any = op.operand("source" if name == "async.copy_pointers" else "view").type
+            size = type.elem.pointee.bytes if name == "async.copy_pointers" else type.view.elem.bytes
+            width = op.attr("width")
+            each = f"cp.async.{'cg' if width == 16 else 'ca'}.shared.global", width
+            copies = [(r[0], r[2][2]) for r in records if r[0].startswith("cp.async")]
+            parts = 1 << sum(1 for c in op.attrs["layout"].reg if c & op.attrs.get("part_mask", 0))
+            self.moved.append(([each] * (op.attrs["layout"].num_regs * size // width // parts), copies))
+        elif name in ("load_shared", "store_shared"):
+            moved = {moves_of(r[0]) for r in records if r[0].startswith(tuple(KINDS))}
+            self.moved.append(({said_of(op)}, moved))
+
+
+def said_of(op: Any) -> tuple[str, int]:
+    """What one instruction of an access of a buffer does by its op: (how, bytes of a thread; of matrices 0)."""
+    if op.attr("plan") != "shared":
+        return op.attr("plan"), 0
+    loads = op.spec.name == "load_shared"
+    elem = (op.results[0] if loads else op.operands[2]).type.elem
+    return "load" if loads else "store", elem.bytes << (op.attr("vector") if elem.name != "i1" else 0)
+
+
+def moves_of(opcode: str) -> tuple[str, int]:
+    kind = next(kind for word, kind in KINDS.items() if opcode.startswith(word))
+    found = re.search(r"(?:\.v(\d))?\.[bu](\d+)$", opcode)
+    assert found is not None
+    return kind, 0 if kind.endswith("matrix") else int(found[1] or 1) * int(found[2]) // 8
 
 
 class Watch:
@@ -106,9 +143,10 @@ class Watch:
 
     def __init__(self) -> None:
         self.found: list[tuple[str, set[str]]] = []
+        self.moved: list[tuple[Any, Any]] = []
 
     def observer(self, lowering: Any, _remarks: Any) -> Conversions:
-        return Conversions(lowering, self.found)
+        return Conversions(lowering, self.found, self.moved)
 
 
 def words_of(op: Any) -> set[str]:
@@ -148,6 +186,7 @@ def test_dump_and_code_agree_everywhere(target: str) -> None:
 def compare(kernels: list[Path], target: str) -> None:
     compared = 0
     plans: set[str] = set()
+    copied = False
     for kernel in kernels:
         found: dict[str, Any] = {}
 
@@ -165,6 +204,9 @@ def compare(kernels: list[Path], target: str) -> None:
         for plan, moves in watch.found:
             assert moves == MOVES[plan], f"{kernel.stem}: {plan}"
             plans.add(plan)
+        for wanted, moved in watch.moved:
+            assert wanted == moved, kernel.stem
+            copied = copied or isinstance(moved, list)
         for name, (barriers, words, size) in done(stages.ptx).items():
             want = found[name]
             assert (barriers, size) == (want[0], want[2]), f"{kernel.stem}: {name}"
@@ -172,3 +214,4 @@ def compare(kernels: list[Path], target: str) -> None:
             compared += 1
     assert compared > len(kernels) // 2
     assert plans >= {"shared", "ldmatrix"}
+    assert copied == (target != "sm_75")

@@ -172,6 +172,7 @@ TENSOR_FIELDS: dict[str, str] = {
     "stride": "columns from one block of 128 rows to the next",
     "transport": "how values travel; registers when absent",
     "type": "of the whole tile",
+    "vector": "log2 of the elements of an access, where `plan` is `shared`",
     "width": "bytes a copy of one thread",
     "writers": "warps that store operands of the products",
     "lane": "where its 64 rows begin in each warp's lanes: 0, or 16 beside another accumulator",

@@ -157,13 +157,14 @@ LOAD_SHARED = OpSpec(
     "load_shared", dialect=D,
     doc="A tile from shared memory.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")),
-    attrs=(Attr("start", "i64"),), results=(Arg("result", "any"),),
+    attrs=(Attr("start", "i64"), Attr("plan", "string", optional=True), Attr("vector", "i64", optional=True)),
+    results=(Arg("result", "any"),),
 )  # fmt: skip
 STORE_SHARED = OpSpec(
     "store_shared", dialect=D,
     doc="A tile to shared memory.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("value", "any")),
-    attrs=(Attr("start", "i64"),),
+    attrs=(Attr("start", "i64"), Attr("plan", "string", optional=True), Attr("vector", "i64", optional=True)),
 )  # fmt: skip
 COPY_VIEW = OpSpec(  # cp.async of a tile of a view; elements outside of the view arrive as zeros
     "async.copy_view", dialect=D,

@@ -6,17 +6,15 @@ The schedule room has decided everything: offsets of buffers, arrangements, widt
 from __future__ import annotations
 
 from tileiras.compiler.ir.types import TensorType
-from tileiras.compiler.layout.algebra import REGISTER
+from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.gf2 import apply
-from tileiras.compiler.layout.linear import placed
 from tileiras.compiler.layout.shared import matrix_load
 from tileiras.compiler.nvvm.directives import cluster_dim
-from tileiras.compiler.target import sm
 from tileiras.compiler.target.registers import reg_class
 
 from .addresses import pointer_access, view_access
 from .shared import accesses, load_shared, matrices, owner_guard, store_shared
-from .state import Lowering, elem_bytes
+from .state import Lowering, LoweringError, elem_bytes
 from .transfer import store_vector, unpack_words
 
 TYPE_CHECKING = False
@@ -151,12 +149,12 @@ def lower_load_shared(lowering: Lowering, op: Op) -> None:
     columns = op.attrs["arrangement"]
     start = op.attr("start")
     base = _base(lowering, op)
-    plan = matrix_load(columns, type.layout, size)
-    if plan is not None and plan.pair:
-        return lowering.define(
-            result, _load_pairs(lowering, type, columns, plan, base, start, op.attrs.get("within", 0))
-        )
-    if plan is not None:
+    if _plan(lowering, op) == convert.MATRICES:
+        plan = _matrices_of(columns, type)
+        if plan.pair:
+            return lowering.define(
+                result, _load_pairs(lowering, type, columns, plan, base, start, op.attrs.get("within", 0))
+            )
         words = load_matrices(lowering, type.layout, columns, plan, base, start, op.attrs.get("within", 0))
         cls = reg_class(type.elem)
         if cls == "r" and size == 4:
@@ -165,8 +163,7 @@ def lower_load_shared(lowering: Lowering, op: Op) -> None:
             result, [v for word in words for v in unpack_words(lowering, [word], type.elem)]
         )
     regs: list[Any] = [None] * type.layout.num_regs
-    vec = _vector_bits(type.layout, columns, size)
-    for group, address in accesses(lowering, type.layout, columns, vec, base, op.attrs.get("within", 0)):
+    for group, address in _neighbours(lowering, op, type.layout, base):
         place = lowering.b.address(address.base, address.offset_bytes + start)
         for r, value in zip(group, _load_elements(lowering, type.elem, place, len(group), size)):
             regs[r] = value
@@ -191,13 +188,31 @@ def _load_elements(lowering: Lowering, elem: Any, address: Any, count: int, size
     return load_shared(lowering, address, count, reg_class(elem))
 
 
-def _vector_bits(layout: Any, columns: tuple[int, ...], size: int) -> int:
-    """Register bits that are neighbours in shared memory, up to 16 bytes."""
-    offsets = placed(layout, columns).ins[REGISTER]
-    vec = 0
-    while size << vec < 16 and size << vec in offsets:
-        vec += 1
-    return vec
+def _plan(lowering: Lowering, op: Op) -> str:
+    """How an op moves its tile."""
+    plan: str | None = op.attrs.get("plan")
+    if plan is None:
+        raise lowering.undecided(op, "plan", "TileASPlaceShared")
+    return plan
+
+
+def _neighbours(lowering: Lowering, op: Op, layout: Any, base: Any) -> list[tuple[list[int], Any]]:
+    """(registers, address) of each access of as many elements as the op says."""
+    vector = op.attrs.get("vector")
+    if vector is None:
+        raise lowering.undecided(op, "vector", "TileASPlaceShared")
+    found = accesses(lowering, layout, op.attrs["arrangement"], vector, base, op.attrs.get("within", 0))
+    if any(len(group) != 1 << vector for group, _ in found):
+        raise LoweringError(f"no {1 << vector} elements of a thread are neighbours in shared memory")
+    return found
+
+
+def _matrices_of(columns: tuple[int, ...], type: Any) -> Any:
+    """Where the rows of a tile's 8x8 matrices lie."""
+    plan = matrix_load(columns, type.layout, elem_bytes(type.elem))
+    if plan is None:
+        raise LoweringError("its layout and its arrangement make no 8x8 matrices")
+    return plan
 
 
 def load_matrices(
@@ -247,13 +262,9 @@ def _form(plan: Any, count: int) -> str:
     return f".sync.aligned.m8n8.x{count}{'.trans' if plan.transposed else ''}.shared.b16"
 
 
-def _store_matrices(lowering: Lowering, tile: Any, columns: tuple[int, ...], base: Any, start: int) -> bool:
-    """Fragments of 16-bit elements by stmatrix; whether they lie so that it serves."""
-    if elem_bytes(tile.elem) != 2 or not lowering.target.has(sm.STMATRIX) or any(tile.layout.replicated):
-        return False
-    plan = matrix_load(columns, tile.layout, 2)
-    if plan is None or reg_class(tile.elem) != "h":
-        return False
+def _store_matrices(lowering: Lowering, tile: Any, columns: tuple[int, ...], base: Any, start: int) -> None:
+    """Fragments of 16-bit elements by stmatrix."""
+    plan = _matrices_of(columns, tile)
     b = lowering.b
     words = [b.pack(tile.regs[r], tile.regs[r + 1]) for r in range(0, len(tile.regs), 2)]
     at = 0
@@ -261,7 +272,6 @@ def _store_matrices(lowering: Lowering, tile: Any, columns: tuple[int, ...], bas
     for address, count in list(matrices(lowering, tile.layout, columns, plan.rows, rest, base, start)):
         b.emit_to(None, f"stmatrix{_form(plan, count)}", address, tuple(words[at : at + count]))
         at += count
-    return True
 
 
 def lower_store_shared(lowering: Lowering, op: Op) -> None:
@@ -271,11 +281,10 @@ def lower_store_shared(lowering: Lowering, op: Op) -> None:
     columns = op.attrs["arrangement"]
     cls = reg_class(tile.elem)
     guard = owner_guard(lowering, tile.layout)
-    vec = _vector_bits(tile.layout, columns, size) if cls != "p" else 0
     base = _base(lowering, op)
-    if vec < 2 and _store_matrices(lowering, tile, columns, base, op.attr("start")):
-        return
-    for group, address in accesses(lowering, tile.layout, columns, vec, base):
+    if _plan(lowering, op) == convert.STMATRIX:
+        return _store_matrices(lowering, tile, columns, base, op.attr("start"))
+    for group, address in _neighbours(lowering, op, tile.layout, base):
         place = lowering.b.address(address.base, address.offset_bytes + op.attr("start"))
         values = [tile.regs[r] for r in group]
         if size <= 2 and cls == "r":

@@ -7,6 +7,9 @@ Places of exchanges lie behind the buffers that live (`alloc_shared`), and follo
 front of an exchange when slower warps may still read what the one before it left. It also stands where the token of a
 memory op carries an access of another thread that conflicts and no barrier came since. What an op does between its own
 stores and loads belongs to the op.
+
+Loads from buffers and stores to them are told here how they go: `load_shared {plan = "ldmatrix"}`, or
+`{plan = "shared", vector = 2}` for four elements an access.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.schedule.exchange import EXCHANGES, in_rounds
+from tileiras.compiler.schedule.shared_moves import MOVES
 from tileiras.compiler.target.tcgen05 import STATE_BYTES
 
 TYPE_CHECKING = False
@@ -42,7 +46,7 @@ class PlaceShared(Pass):
     NAME = "TileASPlaceShared"
     SUMMARY = "Give exchanges their places in shared memory and put barriers where threads must wait"
     """
-    does: places of exchanges in shared memory, barriers in front of what must wait
+    does: places of exchanges in shared memory, how buffers are read and written, barriers in front of what must wait
     needed: nv_tileas.module
     """
     __slots__ = ()
@@ -57,6 +61,9 @@ class PlaceShared(Pass):
                     placer.bytes[op] = size
                 if attrs:
                     op.attrs = {**op.attrs, **attrs}
+            move = MOVES.get(op.spec.name)
+            if move is not None:
+                op.attrs = {**op.attrs, **move(op, context.target)}
         placer.block(func.regions[0].block)
         if placer.most:
             func.attrs[SHARED_BYTES] = (placer.most + ALIGN - 1) & -ALIGN
