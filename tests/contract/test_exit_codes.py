@@ -29,7 +29,7 @@ import tileiras
 from tests.fixtures import BYTECODE
 from tileiras import cli, diag, driver, program
 from tileiras.compiler import pipeline
-from tileiras.diag import CompileError, Diag, FatalError
+from tileiras.diag import CompileError, Diag, FatalError, Sink
 
 GENERIC = "failed to compile Tile IR program"
 BARE = NOOP.replace("nv_tileaa.compute_capability = 90 : i32, tt.num_warps = 4 : i32", "")
@@ -71,12 +71,33 @@ def test_allocation_of_the_handle(monkeypatch: pytest.MonkeyPatch, answer: str) 
     assert code == 1 and words == [0x103]
 
 
+def test_memory_that_runs_out_in_a_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def nothing(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(pipeline, "compile_module", nothing)
+    with pytest.raises(CompileError, match="out of memory") as caught:
+        tileiras.compile(NOOP)
+    assert caught.value.exit_code == 1
+
+
+def test_the_generic_line_of_a_compile_within_a_compile_is_said_once() -> None:
+    with pytest.raises(CompileError) as inner:
+        tileiras.compile(BAD_EXTI)
+    assert [each.text for each in inner.value.diagnostics].count(driver.D.FAILED.text) == 1
+    sink = Sink()
+    outer = driver.conclude(inner.value, sink)
+    assert isinstance(outer, CompileError) and outer.exit_code == 5
+    assert [each.text for each in sink.emitted].count(driver.D.FAILED.text) == 1
+
+
 @rule("exit-2-configuration", "exit-fm-config")
 @pytest.mark.parametrize(
     ("data", "options"),
     [(None, {}), (NOOP, {"opt_level": 4}), (NOOP, {"opt_level": -1}), (NOOP, {"gpu_name": "sm_999"}),
      (NOOP, {"host_os": "plan9"}),
-     (GOOD_BYTES, {}), (GOOD_BYTES, {"gpu_name": "sm_90", "opt_level": 9})],
+     (GOOD_BYTES, {}), (GOOD_BYTES, {"gpu_name": "sm_90", "opt_level": 9}),
+     *((NOOP, {"device_debug": True, "opt_level": level}) for level in (1, 2, 3))],
 )  # fmt: skip
 def test_configuration(data: Any, options: dict[str, Any]) -> None:
     code, words, _ = api(data, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 from pathlib import Path
 
@@ -138,3 +139,23 @@ def test_a_damaged_container(cut: int, repository: Path) -> None:
         read_fatbin(made[:cut], "k.fatbin")
     assert caught.value.exit_code == 1
     assert "k.fatbin" in str(caught.value)
+
+
+@pytest.mark.parametrize("spaces", range(8))
+def test_ptx_of_any_length_ends_with_a_zero(spaces: int) -> None:
+    """Whoever loads it reads up to there; the entry's filling is none where the text takes whole words."""
+    text = ptx("90") + b" " * spaces
+    (image,) = read_fatbin(write_fatbin([Image("ptx", "90", text)]))
+    assert image.data.startswith(text + b"\0") and len(image.data) - len(text) <= 8
+
+
+@pytest.mark.parametrize("more", [8, 1 << 40])
+def test_an_entry_beyond_its_container(more: int) -> None:
+    made = bytearray(write_fatbin([Image("ptx", "90", ptx("90")), Image("ptx", "100", ptx("100"))]))
+    assert len(read_fatbin(bytes(made))) == 2
+    head, body = struct.unpack_from("<IQ", made, 16 + 4)  # sizes, in the entry behind the container's header
+    (size,) = struct.unpack_from("<Q", made, 16 + head + body + 8)
+    struct.pack_into("<Q", made, 16 + head + body + 8, size + more)
+    with pytest.raises(CompileError, match="an entry reaches past the end") as caught:
+        read_fatbin(bytes(made), "k.fatbin")
+    assert caught.value.exit_code == 1
