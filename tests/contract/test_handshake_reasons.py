@@ -215,7 +215,8 @@ def test_d11_keeps_loads_behind_the_writes_that_their_tokens_name() -> None:
     """A load that waits for an access of its loop stays there when the loop writes; without a write nothing can change."""
     attrs = "{{memory_ordering_semantics = weak, operandSegmentSizes = array<i32: 1, {}>}}"
     waits = f"%y, %u = nv_tileas.load_ptr_tko %p, %t {attrs.format('0, 0, 1')} : {P}, {TOKEN} -> {V}, {TOKEN}"
-    store = f"%t = nv_tileas.store_ptr_tko %p, %f {attrs.format('1, 0, 0')} : {P}, {V} -> {TOKEN}"
+    own = attrs.replace("{{", "{{layout = #b, ").format("1, 0, 0")
+    store = f"%t = nv_tileas.store_ptr_tko %p, %f {own} : {P}, {V} -> {TOKEN}"
     outside = f"%t = nv_tileas.make_token : () -> {TOKEN}\n"
     refused = run(module(function(loop(f"{store}\n{waits}"))), D11)
     (note,) = refused.emitted[0].notes

@@ -148,7 +148,7 @@ PRODUCER = """#b = #linear<7, reg = [], lane = [1, 2, 4, 8, 16], warp = [32, 64]
 nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
   nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
   ^bb0():
-    %q = nv_tileas.async.pipeline.create {depth = 2, transport = "cp.async"} : () -> !nv_tileas.async.pipeline
+    %q = nv_tileas.async.pipeline.create {depth = 2, transport = "cp.async", width = 16 : i32, bytes = 512 : i32, arrangement = array<i32: 4, 8, 16, 32, 64, 128, 256>, layout = #b} : () -> !nv_tileas.async.pipeline
     nv_tileas.async.pipeline.produce_one %q : !nv_tileas.async.pipeline {
       %x = nv_tileas.iota : () -> tensor<128xi32, #b>
       nv_tileas.async.pipeline.yield %x : tensor<128xi32, #b>
@@ -160,7 +160,7 @@ nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
     nv_tileas.return
   }
 }
-"""
+"""  # noqa: E501
 
 
 def test_what_travels_by_copies_is_loaded() -> None:

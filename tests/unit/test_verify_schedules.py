@@ -70,6 +70,12 @@ BAD = {
     "registers that no warp has": ("sm_90", r"registers = \d+", "registers = 304", "multiple of 8 from 24 to 256, got 304"),
     "a cluster of no CTA": ("sm_100", r"nvvm.cluster_dim = array<i32: 1, 1, 1>", "nvvm.cluster_dim = array<i32: 0, 1, 1>",
                             "has no CTA"),
+    # what the code of an op is made of
+    "a store without a layout": ("sm_90", r"(store_view_tko .*)layout = #\w+, ", r"\1", "layout None, expected one of 14"),
+    "copies without a layout": ("sm_80", r"(copy_view .*)layout = #\w+, ", r"\1", "layout None, expected which thread"),
+    "chunks that nobody copies": ("sm_80", r"(copy_view .*)width = 16", r"\1width = 3", "chunks of 3 bytes, expected one of 4"),
+    "tiles that lie nowhere": ("sm_80", r"(load_shared .*)arrangement = array<i32: [^>]*>, ", r"\1", "arrangement None"),
+    "tiles beyond the buffer": ("sm_80", r"(copy_view .*)start = 16384", r"\1start = 163840", "start 163840, from which"),
     # layouts
     "two registers for an element": ("sm_90", r"reg = \[1, (\d+), ", r"reg = [1, 1, ", "two registers of a thread for one"),
     "elements without a place": ("sm_90", r"(reg = \[\d.*)warp = \[\d+, ", r"\1warp = [0, ", "has no place for some elements"),

@@ -121,11 +121,31 @@ def check_schedule(op: Op) -> None:
             raise Invalid(D.SCHEDULE_ORDER, name=inner.spec.full_name, index=index, got=stage, need=need)
 
 
+def check_worked_in(op: Op) -> None:
+    """No result carries the layout in which the op works: an attribute does."""
+    known = tensors.RULES.checks.get(op.spec.name)
+    if known is not None:
+        known(op)
+    if op.block is None:  # not in its place yet
+        return
+    value: Any = op.group(WORKED_ON[op.spec.name])[0].type
+    layout = op.attrs.get("layout")
+    have = getattr(value, "layout", None)
+    if have is not None and getattr(layout, "bits", None) != have.bits:
+        raise Invalid(D.BUFFER, what=f"layout {layout}, expected one of {have.bits} index bits")
+
+
+# ops -> the operand that has the layout in which they work
+WORKED_ON = {
+    "store_view_tko": "tile", "store_ptr_tko": "value", "atomic_red_view_tko": "value", "reduce": "operands",
+    "local_write": "value",
+}  # fmt: skip
 RULES = Rules()
 RULES.constraint = constraint
 RULES.type_problem = tensors.type_problem
 RULES.checks = {
     **tensors.RULES.checks,
+    **dict.fromkeys(WORKED_ON, check_worked_in),
     "convert_layout": check_convert_layout,
     "func": check_func,
     "async.pipeline.create": later("nv_tileas.verify_pipelines", "check_create"),
@@ -156,6 +176,10 @@ RULES.checks = {
         f"tensor_memory.{name}": later("nv_tileas.verify_buffers", "check_pairing")
         for name in ("free", "commit", "acquire", "release")
     },
+    "async.copy_view": later("nv_tileas.verify_buffers", "check_copy"),
+    "async.copy_pointers": later("nv_tileas.verify_buffers", "check_copy"),
+    "load_shared": later("nv_tileas.verify_buffers", "check_tile_in_shared"),
+    "store_shared": later("nv_tileas.verify_buffers", "check_tile_in_shared"),
     "async.wait_group": later("nv_tileas.verify_buffers", "check_wait_group"),
     "wgmma.wait_group": later("nv_tileas.verify_buffers", "check_wait_group"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileiras.compiler.ir.verify import Invalid
+from tileiras.compiler.layout.linear import LinearLayout
 from tileiras.diag import Catalogue
 
 from ..nv_tileaa.kernel_spec import KEY
@@ -10,12 +11,14 @@ from .rings import BUFFER_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
-    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.core import Op, Value
 
 D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
 ALIGNMENT = 16  # bytes of the widest access
+WIDTHS = (4, 8, 16)  # bytes that cp.async copies
 PAIRED_ROWS, PAIRED_COLUMNS = (
     128,
     (32, 256),
@@ -34,9 +37,63 @@ def check_alloc_shared(op: Op) -> None:
         raise Invalid(D.BUFFER, what=what)
     for other in beside(op):
         there, length = other.attr("offset"), other.attr("bytes")
-        if start < there + length and there < start + size:
+        if there is not None and length is not None and start < there + length and there < start + size:
             what = f"bytes {start} to {start + size}, and another that lives has {there} to {there + length}"
             raise Invalid(D.BUFFER, what=what)
+
+
+def check_copy(op: Op) -> None:
+    """The tile has a place for each element, and a layout of the threads that copy chunks of a width that there is."""
+    layout, width = op.attrs.get("layout"), op.attr("width")
+    if not isinstance(layout, LinearLayout):
+        raise Invalid(D.BUFFER, what=f"layout {layout}, expected which thread copies what")
+    if width not in WIDTHS:
+        raise Invalid(
+            D.BUFFER, what=f"chunks of {width} bytes, expected one of {', '.join(map(str, WIDTHS))}"
+        )
+    source: Any = op.operands[3].type
+    elem = source.view.elem if op.spec.name == "async.copy_view" else getattr(source.elem, "pointee", None)
+    size = max(1, getattr(elem, "bits", 8) // 8)
+    if width < size or layout.bits < (width // size).bit_length() - 1:
+        raise Invalid(D.BUFFER, what=f"chunks of {width} bytes in a tile of {size << layout.bits}")
+    check_place("start", op.attr("start"), arranged(op, layout.bits), size, op.operands[0])
+
+
+def check_tile_in_shared(op: Op) -> None:
+    tile: Any = (op.results[0] if op.results else op.operands[2]).type
+    bits = getattr(getattr(tile, "layout", None), "bits", None)
+    if bits is None:
+        raise Invalid(D.BUFFER, what=f"a tile of {tile}, expected a tensor with a layout")
+    size = max(1, getattr(tile.elem, "bits", 8) // 8)
+    check_place("start", op.attr("start"), arranged(op, bits), size, op.operands[0])
+
+
+def arranged(op: Op, bits: int) -> tuple[int, ...]:
+    """Where the elements of a tile lie in a slot: bytes for each bit of their index."""
+    found = op.attrs.get("arrangement")
+    if (
+        not isinstance(found, tuple)
+        or len(found) != bits
+        or not all(isinstance(c, int) and c >= 0 for c in found)
+    ):
+        raise Invalid(D.BUFFER, what=f"arrangement {found}, expected {bits} places of bytes")
+    return found
+
+
+def check_place(
+    name: str, start: int, arrangement: Sequence[int], size: int, buffer: Value, alignment: int = 1
+) -> None:
+    """A tile lies inside of a buffer, from a byte on at which what accesses it is aligned."""
+    maker = buffer.op
+    if maker is None or maker.spec.name != "alloc_shared":
+        return
+    end, most = start + size, maker.attr("bytes")
+    seen = 0
+    for column in arrangement:
+        seen |= column
+    if start < 0 or start % alignment or end + seen > most:
+        what = f"{name} {start}, from which a tile goes to byte {end + seen}, in a buffer of {most} bytes"
+        raise Invalid(D.BUFFER, what=what)
 
 
 def beside(op: Op) -> Iterator[Op]:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 D = Catalogue("tileiras.compiler.dialects.nv_tileas.diags")
+# how loads travel -> what is known of their tiles
+TRANSPORTS = {
+    "cp.async": ("width", "bytes", "arrangement", "layout"),
+    "bulk": ("map", "tile", "order", "bytes", "arrangement"),
+}
 LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 
 
@@ -39,6 +44,13 @@ def check_create(op: Op) -> None:
     depth = op.attrs.get("depth")
     if not isinstance(depth, int) or not 1 <= depth <= MAX_DEPTH:
         raise Invalid(D.DEPTH, got=depth)
+    transport = op.attrs.get("transport")
+    if transport is None:
+        return
+    for name in TRANSPORTS.get(transport, ("transport",)):
+        if name not in op.attrs or transport not in TRANSPORTS:
+            got = op.attrs.get(name)
+            raise Invalid(D.BUFFER, what=f"{name} {got}, of which it cannot be told how tiles travel and lie")
 
 
 def check_no_args(op: Op) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
 from tileiras.compiler.ir.verify import Invalid
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import matrix_operand
 from tileiras.compiler.target import tcgen05, wgmma
 from tileiras.diag import Catalogue
 
-from .verify_buffers import ALIGNMENT, PAIRED_COLUMNS, PAIRED_ROWS, check_pairing
+from .verify_buffers import ALIGNMENT, PAIRED_COLUMNS, PAIRED_ROWS, check_pairing, check_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,18 +94,7 @@ def check_operand(op: Op, name: str, buffer: Value, shape: tuple[int, int], size
         raise Invalid(D.BUFFER, what=f"{name}_arrangement {arrangement}, expected {bits} places of bytes")
     if min(arrangement) < 0 or matrix_operand(arrangement, k, other, size) is None:
         raise Invalid(D.BUFFER, what=f"{name}_arrangement {arrangement}, of which no descriptor is made")
-    check_place(f"{name}_start", start, arrangement, size, buffer)
-
-
-def check_place(name: str, start: int, arrangement: tuple[int, ...], size: int, buffer: Value) -> None:
-    """A tile lies inside of a buffer, from a byte on at which the widest access is aligned."""
-    maker = buffer.op
-    if maker is None or maker.spec.name != "alloc_shared":
-        return
-    end, most = start + reduce(or_, arrangement, 0) + size, maker.attr("bytes")
-    if start < 0 or start % ALIGNMENT or end > most:
-        what = f"{name} {start}, from which a tile goes to byte {end}, in a buffer of {most} bytes"
-        raise Invalid(D.BUFFER, what=what)
+    check_place(f"{name}_start", start, arrangement, size, buffer, ALIGNMENT)
 
 
 def check_sum(op: Op, rows: int, columns: int) -> None:
