@@ -461,9 +461,8 @@ class Accumulation:
         waits = 2 if not early and (not computed or self.doubled) else 1
         times = first.operands[2].op if what == tensor_memory.SCALED else None
         watched, before, after = self.looks.get(op, (None, [], []))
-        written = times is not None
-        if before:
-            written = self.look(first, accumulator, count, watched, before)
+        looked = bool(before) and self.look(first, accumulator, count, watched, before)
+        written = looked or times is not None  # scaled behind the barrier at which those who looked have met
         if times is not None:
             if early:
                 self.make(top, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
