@@ -15,11 +15,14 @@ from tests.corpus.cases.staged import operands
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of
+from tileiras.compiler.schedule import direct
+from tileiras.compiler.schedule.interval import L2, SHARED, TENSOR, Interval
 
 # steps enough to come round the ring several times, edges on every side; rows of B along N and along K
 LONG = {
     "nn": replace(CASES["staged_tf32_nn"], inputs=operands(80, 112, 1040, "f32", "f32", "nn")),
     "nt": replace(CASES["staged_converted_tf32_nt"], inputs=operands(80, 112, 1040, "f32", "f32", "nt")),
+    "nn, 128 rows": replace(CASES["staged_tf32_nn_128"], inputs=operands(144, 112, 1040, "f32", "f32", "nn")),
 }
 
 
@@ -47,9 +50,18 @@ def test_long_loops_under_the_race_check(form: str, seed: int, monkeypatch: pyte
     assert corpus.launch_case(LONG[form], "emulator", "sm_90", 300).word == corpus.PASS
 
 
-def test_where_tensor_cores_are_what_a_step_waits_for_the_operand_keeps_its_stage() -> None:
-    """128 rows by 64 columns: the tile that is written back is a third of what a step brings."""
+def test_threads_that_have_half_of_16_bytes_of_a_row_load_so_much_at_once() -> None:
     loop = next(text for text in loops_of(ptx("staged_tf32_nn_128")) if "wgmma" in text)
+    loads = re.findall(r"ld\.global\.(\S+)", loop)
+    assert loads and set(loads) == {"v2.b32"} and "ld.shared" not in loop
+
+
+def test_where_tensor_cores_are_what_a_step_waits_for_the_operand_keeps_its_stage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy = Interval({TENSOR: 4096, L2: 1024, SHARED: 1024})
+    monkeypatch.setattr(direct, "interval", lambda *_: busy)
+    loop = next(text for text in loops_of(ptx("staged_tf32_nn")) if "wgmma" in text)
     assert "ld.global" not in loop
 
 

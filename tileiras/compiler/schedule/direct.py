@@ -72,15 +72,21 @@ def loaded_by_threads(
 
 def layout_of(member: Staged) -> LinearLayout | None:
     """The layout in which threads load a tile that they write back: that of the conversion behind it, but for the order of
-    registers, with as many bytes at once as copies bring; None where it has fewer."""
+    registers, with as many bytes at once as copies bring, or half of them where a warp reads whole sectors; None where it has
+    fewer."""
     uses = member.op.results[0].uses
     convert = uses[0][0] if len(uses) == 1 else None
     if convert is None or convert.spec.name != "convert_layout" or member.width != CHUNK_BYTES:
         return None
     type: Any = convert.result.type
-    wide = [1 << k for k in vector(member.arrangement, type.elem.bytes, CHUNK_BYTES)]
+    sector, wide = (
+        [1 << k for k in vector(member.arrangement, type.elem.bytes, limit)]
+        for limit in (2 * CHUNK_BYTES, CHUNK_BYTES)
+    )
     have = type.layout
     if not set(wide) <= set(have.reg):
-        return None
+        wide.pop()
+        if not wide or not set(wide) <= set(have.reg) or not set(sector) <= {*have.reg, *have.lane}:
+            return None
     order = [*wide, *(column for column in have.reg if column not in wide)]
     return LinearLayout(have.bits, order, have.lane, have.warp, have.inv)

@@ -23,6 +23,7 @@ from tileiras.compiler.layout.linear import dim_bits, log2, permuted, splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.layout.shared import permuted as arrangement_of
 from tileiras.compiler.schedule.staging import LOADS, is_elementwise
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
 
@@ -75,7 +76,7 @@ class HoistConversions(Pass):
         slice_epilogues(func, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             wanted: Any = convert.result.type
-            chain = self.read_by_sectors(convert)
+            chain = self.read_by_sectors(convert, context.target)
             for op in chain:
                 old: Any = op.results[0].type
                 op.results[0].type = TensorType(old.elem, old.shape, wanted.layout)
@@ -85,10 +86,10 @@ class HoistConversions(Pass):
         return True
 
     @staticmethod
-    def read_by_sectors(convert: Op) -> list[Op]:
+    def read_by_sectors(convert: Op, target: Any) -> list[Op]:
         """A tile that is loaded once, beside no products, and what is computed of it alone, where it is wanted in pieces of
         whole sectors: what an epilogue adds to fragments of 32 bits is loaded as fragments, and so is what it adds to many of
-        16 bits, in halves of sectors. The load comes last."""
+        16 bits beside warpgroups' sums, in halves of sectors. The load comes last."""
         chain: list[Op] = []
         load = convert.operands[0].op
         while load is not None and load.block is convert.block and len(load.results[0].uses) == 1:
@@ -105,8 +106,9 @@ class HoistConversions(Pass):
         type: Any = load.results[0].type
         if not lies_in_sectors(layout, type.shape):
             return []
-        # of 16 bits the other half of each sector comes with the next register: where the tile beside the sums fills registers
-        many = layout.num_regs >= CostModel.epilogue_fragments
+        # of 16 bits the other half of each sector comes with the next register: where warps that copy have registers of their
+        # own, and the tile would not fit beside the sums
+        many = layout.num_regs >= CostModel.epilogue_fragments and target is not None and target.has(sm.WGMMA)
         if type.elem.bits != 32 and not (type.elem.bits == 16 and many):
             return []
         if type.layout.reg[:1] != layout.reg[:1]:
