@@ -343,7 +343,7 @@ def test_conversions_to_8_bits_make_two_elements_an_instruction(gpu_name: str) -
 
 WRITTEN_BACK = {  # left and right operand, as the remark says
     "staged_tf32_nn": ("in registers", "written back to 2 buffers of its own"),
-    "staged_tf32_nn_128": ("in registers", "written back to where it was loaded"),
+    "staged_tf32_nn_128": ("in registers", "written back to 2 buffers of its own"),
     "staged_converted_tf32_tt": ("in registers", "written back to 2 buffers of its own"),
     "staged_converted_i8_tn": ("written back to where it was loaded",) * 2,
     "staged_e4m3_nn": ("where it was loaded", "written back to where it was loaded"),

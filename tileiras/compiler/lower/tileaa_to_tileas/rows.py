@@ -152,6 +152,22 @@ def is_only_reduced(load: Op) -> bool:
     return not any(user.spec.name in PRODUCTS for value in made - {load.results[0]} for user, _ in value.uses)
 
 
+def left_of(load: Op) -> list[Op]:
+    """The products whose left operand is computed from a loaded tile, element by element."""
+    shape = load.results[0].type.shape  # type: ignore[attr-defined]
+    found: dict[Op, None] = {}
+    work, seen = [load.results[0]], {load.results[0]}
+    while work and len(seen) < MOST_OPS:
+        for user, index in work.pop().uses:
+            if user.spec.name in PRODUCTS:
+                if index == 0:
+                    found[user] = None
+            elif user.spec.elementwise and user.result.type.shape == shape and user.result not in seen:  # type: ignore[attr-defined]
+                seen.add(user.result)
+                work.append(user.result)
+    return list(found)
+
+
 def beside(load: Op, layout_of: Callable[[Value], LinearLayout | None]) -> LinearLayout | None:
     """The layout in which a loaded tile is wanted when all that happens to it is a broadcast over a tile whose layout is
     known; None otherwise."""

@@ -27,7 +27,7 @@ from tileiras.compiler.passes.tileaa.commute import commutes
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.target.cost import CostModel
 
-from .rows import again, beside, down_columns, is_only_reduced, stored_only
+from .rows import again, beside, down_columns, is_only_reduced, left_of, stored_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def project(layout: LinearLayout, span: tuple[int, int]) -> LinearLayout:
 def _load_view(inf: Inference, op: Op) -> Any:
     layout = inf.steered.get(op.results[0]) or beside(op, inf.layouts.get) or _again(inf, op)
     if layout is None or layout in inf.anchored:
-        layout = _in_columns(inf, op) or inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
+        layout = _in_columns(inf, op) or _in_fragments(inf, op)
+        layout = layout or inf.memory_layout(op, op.results[0].type.shape)  # type: ignore[attr-defined]
     return _view_operands(inf, op, layout), [layout, None]
 
 
@@ -75,6 +76,23 @@ def _in_columns(inf: Inference, op: Op) -> LinearLayout | None:
     if inf.facts.view_vector(op)[0] != len(shape) - 1 or not is_only_reduced(op):
         return None
     return down_columns(shape, inf.reduced[shape], inf.log2_warps)
+
+
+def _in_fragments(inf: Inference, op: Op) -> LinearLayout | None:
+    """The layout of a load that waits in shared memory for the left operand of a warpgroup's product, which goes there through
+    registers, and whose rows are summed besides: as the product wants it, so that both read it once; four lanes have a row."""
+    type: Any = op.results[0].type
+    shape = type.shape
+    if op not in inf.products.copied or len(shape) != 2 or type.elem.bits != 16:
+        return None
+    if inf.reduced.get(shape) != shape[-1] - 1:  # the bits of a number in a row
+        return None
+    for product in left_of(op):
+        if product in inf.products.of_warpgroups and 0 not in inf.products.of_warpgroups[product]:
+            found = inf.products.of(product)
+            if found is not None and not any(found[0][0].replicated):
+                return found[0][0]
+    return None
 
 
 def _view_operands(inf: Inference, op: Op, layout: LinearLayout) -> list[LinearLayout | None]:
