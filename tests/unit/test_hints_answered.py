@@ -78,3 +78,25 @@ def test_a_number_of_warps_that_no_block_has_is_answered(warps: int, answered: b
         f"hint num_worker_warps_per_cta = {warps} is not used: a block has one of (1, 2, 4, 8, 16, 32) warps"
     ] * int(answered)
     assert compiled(text, None) == (ptx, [])
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        ("occupancy = 1", None),
+        ("occupancy = 32", None),
+        ("occupancy = 0", "an SM is asked for 1 to 32 blocks"),
+        ("occupancy = 33", "an SM is asked for 1 to 32 blocks"),
+        ("occupancy = -1", "an SM is asked for 1 to 32 blocks"),
+        ('occupancy = "x"', "it is no integer"),
+        ("occupancy = true", "it is no integer"),
+        ('num_cta_in_cga = "x"', "it is no integer"),
+        ('num_worker_warps_per_cta = "x"', "it is no integer"),
+    ],
+)
+def test_a_value_that_no_hint_has_is_answered(hint: str, said: str | None) -> None:
+    text = module_text("", hints=f" optimization_hints = <sm_90 = {{{hint}}}>")
+    ptx, found = compiled(text, {"missed": "all"})
+    value = hint.replace('"', "")
+    assert found == ([] if said is None else [f"hint {value} is not used: {said}"])
+    assert compiled(text, None) == (ptx, [])

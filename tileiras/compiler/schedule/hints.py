@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.target.products import PRODUCTS
 from tileiras.diag import REMARK, Diag, Emitted
 
-from .kernel_spec import WARPS, entry_hint
+from .kernel_spec import BLOCKS, WARPS, entry_hint, given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ remedy: Nothing is wrong. Leave the hint out where another compiler does not nee
   }
 """
 
+ENTRY_HINTS = ("num_cta_in_cga", "num_worker_warps_per_cta", "occupancy")
 NO_CLUSTERS = "a tile block is one CTA: the target has no clusters, or they are left out"
 NO_TENSOR_MAP = "the kernel's parameters are pointers, and no tensor map is made of them"
 
@@ -46,6 +47,14 @@ def unused(func: Op, target: Any) -> Iterator[tuple[Op, str, object, str]]:
     warps = entry_hint(func, target, "num_worker_warps_per_cta")
     if warps is not None and warps not in WARPS:
         yield func, "num_worker_warps_per_cta", warps, f"a block has one of {WARPS} warps"
+    blocks = entry_hint(func, target, "occupancy")
+    if blocks is not None and blocks not in BLOCKS:
+        yield func, "occupancy", blocks, f"an SM is asked for {BLOCKS[0]} to {BLOCKS[-1]} blocks"
+    for name in ENTRY_HINTS:
+        value = given(func, target, name)
+        if value is not None and entry_hint(func, target, name) is None:
+            spelled = str(value).lower() if isinstance(value, bool) else value
+            yield func, name, spelled, "it is no integer"
     if not decided_later(func, target):
         yield from without_maps(func, target)
 
@@ -75,13 +84,8 @@ def without_maps(func: Op, target: Any) -> Iterator[tuple[Op, str, object, str]]
 
 def flag(op: Op, target: Any, key: str) -> bool | None:
     """A hint that is true or false; None when absent."""
-    hints = op.attrs.get("optimization_hints") or {}
-    for arch in (target.name, f"sm_{target.number}", "default") if target is not None else ("default",):
-        values = hints.get(arch)
-        if isinstance(values, dict) and key in values:
-            value = values[key]
-            return bool(getattr(value, "value", value))
-    return None
+    value = given(op, target, key)
+    return None if value is None else bool(value)
 
 
 def report(func: Op, target: Any, asked: dict[str, str], deliver: Callable[[Emitted], Any]) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 WARPS = (1, 2, 4, 8, 16, 32)
+BLOCKS = range(1, 33)  # of an SM
 INVALID = Diag(
     "AA-0301",
     ERROR,
@@ -50,17 +51,22 @@ see: AA-0106
 """
 
 
-def entry_hint(op: Op, target: Any, key: str) -> Any:
-    """A hint of the entry: the target's entry first, then `default`; None when absent or of a wrong kind."""
+def given(op: Op, target: Any, key: str) -> Any:
+    """What an op's hints say, of any kind: the target's first, then `default`; None when absent."""
     hints = op.attrs.get("optimization_hints") or {}
     names = (target.name, f"sm_{target.number}", "default") if target is not None else ("default",)
     for arch in names:
         values = hints.get(arch)
         if isinstance(values, dict) and key in values:
             value = values[key]
-            value = getattr(value, "value", value)
-            return value if isinstance(value, int) and not isinstance(value, bool) else None
+            return getattr(value, "value", value)
     return None
+
+
+def entry_hint(op: Op, target: Any, key: str) -> Any:
+    """A hint that is a number; None when absent or of a wrong kind."""
+    value = given(op, target, key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def kernel_spec(op: Op, analyses: Analyses, module_attrs: dict[str, Any], sink: Any = None) -> KernelSpec:
@@ -68,7 +74,7 @@ def kernel_spec(op: Op, analyses: Analyses, module_attrs: dict[str, Any], sink: 
 
     target = analyses.target
 
-    def given(name: str, want: str, good: Any) -> Any:
+    def attribute(name: str, want: str, good: Any) -> Any:
         value = op.attrs.get(name, module_attrs.get(name))
         value = getattr(value, "value", value)
         if value is None or good(value):
@@ -85,27 +91,29 @@ def kernel_spec(op: Op, analyses: Analyses, module_attrs: dict[str, Any], sink: 
             isinstance(value, (tuple, list)) and len(value) == 3 and all(whole(v) and v >= 1 for v in value)
         )
 
-    warps = given("tt.num_warps", "one of 1, 2, 4, 8, 16, 32", lambda v: v in WARPS and whole(v))
+    warps = attribute("tt.num_warps", "one of 1, 2, 4, 8, 16, 32", lambda v: v in WARPS and whole(v))
     hint = entry_hint(op, target, "num_worker_warps_per_cta")
     if hint in WARPS:
         warps = hint
     if warps is None:
         warps = _choose_warps(op, analyses)
-    ctas = given("tt.num_ctas", "an integer from 1 to 16", lambda v: whole(v) and 1 <= v <= 16)
-    cluster = given("tt.cluster_dim", "three positive integers", triple)
+    ctas = attribute("tt.num_ctas", "an integer from 1 to 16", lambda v: whole(v) and 1 <= v <= 16)
+    cluster = attribute("tt.cluster_dim", "three positive integers", triple)
     if cluster is None:
-        cluster = given("tt.cluster_size", "three positive integers", triple)
+        cluster = attribute("tt.cluster_size", "three positive integers", triple)
     cluster = tuple(cluster) if cluster is not None else (ctas or 1, 1, 1)
-    occupancy = given("nv_tileaa.occupancy", "an integer from 1 to 32", lambda v: whole(v) and 1 <= v <= 32)
+    occupancy = attribute(
+        "nv_tileaa.occupancy", "an integer from 1 to 32", lambda v: whole(v) and v in BLOCKS
+    )
     if occupancy is None:
         hint = entry_hint(op, target, "occupancy")
-        occupancy = hint if hint is not None and 1 <= hint <= 32 else None
+        occupancy = hint if hint in BLOCKS else None
     spec = KernelSpec(
         warps,
         cluster[0] * cluster[1] * cluster[2],
         cluster,
         occupancy,
-        given("tt.num_stages", "a positive integer", lambda v: whole(v) and v >= 1),
+        attribute("tt.num_stages", "a positive integer", lambda v: whole(v) and v >= 1),
         entry_hint(op, target, "num_cta_in_cga"),
     )
     if op.attrs.get("tt.is_persistent", module_attrs.get("tt.is_persistent")) not in (None, False, 0):
