@@ -19,6 +19,7 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I32, TensorType
 from tileiras.compiler.passes.tileaa.slice_ops import splat_constant
 from tileiras.compiler.schedule.kernel_spec import kernel_spec
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -45,7 +46,7 @@ class RunParts(Pass):
         from tileiras.compiler.passes.tileaa.split_demand import Refused, division_of
 
         spec = func.attrs.get(KEY)
-        carried = carried_words(func)
+        carried = carried_words(func, context.target)
         if spec is None or spec.num_ctas != 1:
             return True
         parts = -(-carried // CostModel.sums_of_block)
@@ -60,18 +61,28 @@ class RunParts(Pass):
         return True
 
 
-def carried_words(func: Op) -> int:
-    """32-bit words of the largest tile that a loop with products carries."""
+def carried_words(func: Op, target: Any) -> int:
+    """32-bit words of the largest tile that a loop with products carries, or of all of their sums, where registers hold them."""
+    in_memory = target is not None and target.has(sm.TCGEN05)
     most = 0
     for loop in func.walk():
         body = loop.regions[0].block if loop.spec.name == "for" else None
-        if body is None or not any(op.spec.name in PRODUCTS for op in body.ops):
+        products = [op for op in body.ops if op.spec.name in PRODUCTS] if body is not None else []
+        if body is None or not products:
             continue
+        sums = 0
         for arg in body.args[1:]:
-            type: Any = arg.type
-            if isinstance(type, TensorType):
-                most = max(most, num_elements(type.shape) * max(1, getattr(type.elem, "bits", 64) // 32))
+            most = max(most, words(arg.type))
+            sums += words(arg.type) if any(op in products and at == 2 for op, at in arg.uses) else 0
+        most = max(most, 0 if in_memory else sums)
     return most
+
+
+def words(type: Any) -> int:
+    """32-bit words of a tile."""
+    if not isinstance(type, TensorType):
+        return 0
+    return num_elements(type.shape) * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[attr-defined]
 
 
 def one_behind_the_other(func: Op, parts: int) -> Op:
