@@ -65,7 +65,7 @@ class CostModel:
     masked_elements = 1024  # of a tile whose mask costs more than the code of another loop (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
     part_registers = 32  # of a result from tensor memory that come at once beside a loop's sums (S)
-    chunk_registers = 64  # that a part of an accumulator in tensor memory takes while it is scaled (S)
+    chunk_registers = 64  # that a part of an accumulator in tensor memory takes while it moves (S)
     multiplying_registers = 32  # of a loop with products whose copies others issue (S)
     instruction_registers = 32  # that ptxas wants beside the accumulators of a wgmma, at most (S)
     copying_warps = 4  # of a block that only copy: a warpgroup, which gives its registers back as one (F)

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 
-def _pieces(layout: Any, shape: Any, most: int = 128) -> list[tuple[int, str, list[int], tuple[int, ...]]]:
+def _pieces(
+    layout: Any, shape: Any, most: int = CostModel.chunk_registers
+) -> list[tuple[int, str, list[int], tuple[int, ...]]]:
     """(column, form, registers, column of the upper lanes) of what one instruction moves: at most `most` registers, columns
-    of one block of rows."""
+    of one block of rows. What one moves lies side by side: for 128 registers ptxas finds no place where as many wait."""
     (m_low, _), (n_low, n_bits) = dim_bits(shape)
     mask = (1 << n_bits) - 1
     half = shape[0] == tcgen05.HALF
@@ -129,7 +131,7 @@ def lower_scale(lowering: Lowering, op: Op) -> None:
         b.emit_to(any_lane, "vote.sync.any.pred", differs, 0xFFFFFFFF)
         b.bra(skip, (any_lane, True))
     b.push()
-    for piece in _pieces(layout, shape, CostModel.chunk_registers):
+    for piece in _pieces(layout, shape):
         words = _read(lowering, base, piece)
         b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
         _write(lowering, base, piece, _multiply(lowering, words, [factors[p] for p in piece[2]]))
