@@ -43,7 +43,7 @@ class Builder:
 
     __slots__ = (
         "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "parts", "prologue",
-        "prologue_values", "sums", "target", "values", "widened", "with_signs", "words",
+        "prologue_values", "signed_bytes", "sums", "target", "values", "widened", "with_signs", "words",
     )  # fmt: skip
 
     def __init__(self, fn: Function, target: Sm) -> None:
@@ -58,6 +58,8 @@ class Builder:
         self.with_signs: dict[
             Reg, tuple[Reg, int]
         ] = {}  # register -> the one that it is shifted from with its sign
+        # register -> the one, and by how much it is shifted right, whose lowest byte it is as a number with a sign
+        self.signed_bytes: dict[Reg, tuple[Reg, int]] = {}
         self.sums: dict[Reg, tuple[Reg, Reg]] = {}  # register -> the two that it is the sum of
         self.widened: dict[
             Reg, tuple[Reg, bool]
@@ -143,8 +145,9 @@ class Builder:
             del self.values[key]
         for reg in [reg for reg, part in self.parts.items() if reg in gone or part[0] in gone]:
             del self.parts[reg]
-        for reg in [reg for reg, found in self.with_signs.items() if reg in gone or found[0] in gone]:
-            del self.with_signs[reg]
+        for known in (self.with_signs, self.signed_bytes):
+            for reg in [reg for reg, found in known.items() if reg in gone or found[0] in gone]:
+                del known[reg]
 
     # ---- scopes and labels
     def push(self) -> None:
@@ -343,6 +346,23 @@ class Builder:
         made = self.emit("shr.u32", x, shift) if shift else self.emit("and.b32", x, mask)
         self.parts[made] = source, first + shift, mask
         return made
+
+    def byte_signed(self, x: Reg) -> Reg:
+        """The lowest byte of a register as a number that has a sign."""
+        made = self.emit("cvt.s32.s8", x)
+        source, first, _ = self.parts.get(x, (x, 0, MASK32))
+        self.signed_bytes[made] = source, first
+        return made
+
+    def byte_of(self, x: Operand) -> tuple[Reg, int, bool] | None:
+        """(register, number of a byte in it, whether that has a sign) where a number is known to be one."""
+        if not isinstance(x, Reg):
+            return None
+        if x in self.signed_bytes:
+            source, first = self.signed_bytes[x]
+            return None if first & 7 else (source, first >> 3, True)
+        source, first, mask = self.parts.get(x, (x, 0, MASK32))
+        return None if first & 7 or mask != 0xFF else (source, first >> 3, False)
 
     def shr_signed(self, x: Operand, n: int) -> Any:
         """x >> n of a 32-bit number that has a sign."""

@@ -33,8 +33,10 @@ def sext(lowering: Lowering, x: Any, bits: int) -> Any:
     if isinstance(x, int):
         x &= (1 << bits) - 1
         return (x - (1 << bits) if x >> (bits - 1) else x) & 0xFFFFFFFF
-    if bits in (8, 16):
-        return lowering.b.emit(f"cvt.s32.s{bits}", x)
+    if bits == 8:
+        return lowering.b.byte_signed(x)
+    if bits == 16:
+        return lowering.b.emit("cvt.s32.s16", x)
     return lowering.b.emit("bfe.s32", x, 0, bits)
 
 

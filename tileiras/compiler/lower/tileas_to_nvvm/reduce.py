@@ -74,15 +74,36 @@ def _given(op: Op) -> Any:
 
 def _tree(lowering: Lowering, block: Any, combine: Any) -> Any:
     """How the values of one thread are combined, any order being as good: two sums an instruction where the target adds
-    pairs of f32; three numbers a maximum, which its assembler makes one instruction."""
+    pairs of f32; three numbers a maximum, which its assembler makes one instruction; four bytes of a word a sum of integers."""
 
     def by_twos(level: list[tuple[Any, ...]]) -> tuple[Any, ...]:
         while len(level) > 1:
-            level = [combine(level[i], level[i + 1]) for i in range(0, len(level), 2)]
+            last = level[len(level) & ~1 :]  # one that is left over
+            level = [combine(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)] + last
         return level[0]
 
     b = lowering.b
     first = block.ops[0]
+    type: Any = block.args[0].type
+    if is_one_op(block) and first.spec.name == "addi" and type.elem.name == "i32":
+
+        def of_bytes(level: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+            rest = [value for (value,) in level]
+            words: dict[tuple[Any, bool], dict[int, Any]] = {}
+            for value in rest:
+                found = b.byte_of(value)
+                if found is not None:
+                    words.setdefault((found[0], found[2]), {}).setdefault(found[1], value)
+            total: Any = 0
+            for (word, signed), bytes_ in words.items():
+                if len(bytes_) > 1:
+                    ones = sum(1 << 8 * n for n in bytes_)
+                    total = b.emit(f"dp4a.{'s32' if signed else 'u32'}.u32", word, ones, total)
+                    for value in bytes_.values():
+                        rest.remove(value)
+            return by_twos([(value,) for value in rest + ([] if total == 0 else [total])])
+
+        return of_bytes
     plain = is_one_op(block) and lowering.target.has(sm.F32X2) and block.args[0].type.elem.name == "f32"
     name = first.spec.name if plain else ""
     rounded = first.attrs.get("rounding_mode")
