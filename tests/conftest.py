@@ -71,3 +71,12 @@ def repository() -> Path:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     # Tests never read or fill the user's compile cache: a stale entry there would decide a test.
     os.environ["TILEIRAS_CACHE_DIR"] = str(tmp_path_factory.mktemp("tileiras-cache"))
+
+
+@pytest.fixture
+def undivided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops stay one where some of their steps mask nothing (TileASUnmaskedSteps): for tests that look at the one loop."""
+    from tileiras.compiler.passes.tileas import unmasked_steps
+
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    monkeypatch.setattr(unmasked_steps, "divisible", lambda loop: False)

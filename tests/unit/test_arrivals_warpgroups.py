@@ -121,6 +121,7 @@ def test_a_loop_that_waits_for_its_instructions_keeps_groups(monkeypatch: pytest
             assert (ARRIVE in program.ptx) == arrives and bool(reasons(program)) != arrives
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize(
     "name", ("staged_bf16_nn_128", "staged_attention_d256_bf16", "staged_flash_bwd_dq_bf16_128")
 )

@@ -359,6 +359,7 @@ def test_many_steps_go_round_the_ring_in_step(gpu_name: str) -> None:
         assert (out == a.astype(np.float32) @ b[:, :64].astype(np.float32)).all()
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize("name", ["staged_bf16_nn_128", "staged_attention_causal_bf16"])
 def test_loops_of_warpgroups_have_no_barrier(name: str) -> None:
     text = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_90", **LAUNCHER).ptx

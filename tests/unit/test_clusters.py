@@ -99,6 +99,7 @@ MAPS: dict[str, Any] = {"tensor_maps": "launcher"}
 COPIED = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize(
     ("name", "own", "together"),
     [

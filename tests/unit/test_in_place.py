@@ -122,6 +122,7 @@ def waiting(text: str) -> int:
     return len((registers[0] & registers[2]) - registers[1])
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
 def test_what_is_needed_behind_a_loop_with_products_is_computed_there(
     gpu: str, monkeypatch: pytest.MonkeyPatch

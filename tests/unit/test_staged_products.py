@@ -192,6 +192,7 @@ def test_sums_carried_beside_a_product_get_warps_and_leave_room_for_stages(gpu_n
     assert "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
 def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(gpu_name: str) -> None:
     text = ptx("staged_attention_causal_bf16", gpu_name)
@@ -286,6 +287,7 @@ def test_operands_that_are_stored_share_places_and_one_that_two_products_read_is
     assert int(size) < stages + places + 4096
 
 
+@pytest.mark.usefixtures("undivided")
 def test_two_accumulators_of_64_rows_share_columns_where_they_do_not_fit_side_by_side() -> None:
     text = ptx("staged_latent_512", "sm_100")
     places = re.findall(r"tcgen05\.mma\S+ \[%r\d+(\+\d+)?\]", text)
@@ -313,6 +315,7 @@ def test_a_sum_is_loaded_where_an_iteration_looks_at_it(name: str, loads: int) -
     assert "bar.sync" in between  # who looks has looked before the product changes it
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize("name", ["staged_distance_attention_128", "staged_distance_attention_d256"])
 def test_a_bias_that_is_computed_from_places_is_computed_where_scores_lie(name: str) -> None:
     text = ptx(name, "sm_100")
@@ -385,6 +388,7 @@ def test_what_is_written_back_without_a_proxy_fence_is_found(
         check(CASES[name], "sm_90", 1, monkeypatch)
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
 def test_the_backward_pass_multiplies_what_it_computed_from_registers(gpu_name: str) -> None:
     text = ptx("staged_flash_bwd_f16_64", gpu_name)
@@ -491,6 +495,7 @@ def test_what_waits_in_shared_memory_is_loaded_next_to_its_store(monkeypatch: py
     assert found and all("async.commit_group" in names for names in found)
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
 def test_what_products_take_in_both_orientations_waits_once(gpu_name: str) -> None:
     """Keys of the backward pass are a right operand of two products, along their columns and along their rows."""
@@ -501,6 +506,7 @@ def test_what_products_take_in_both_orientations_waits_once(gpu_name: str) -> No
     assert "st.shared.v" in text[: text.index(loop)] and "st.shared.b16" not in text  # as threads hold it
 
 
+@pytest.mark.usefixtures("undivided")
 def test_what_changes_its_layout_in_two_rounds_leaves_room_for_a_queue() -> None:
     """Keys and values, 32 KiB each, and 16 of weights, which go in two rounds: three slots of 8 beside them, not two of 16."""
     path = bytecode_path(CASES["staged_flash_bwd_fused_wide"])
@@ -627,6 +633,7 @@ def test_terms_beside_the_maximum_flush_and_pairs_share_instructions() -> None:
     assert "ex2.approx.f32" in ptx(softmax, "sm_80") and "ex2.approx.ftz" not in ptx(softmax, "sm_80")
 
 
+@pytest.mark.usefixtures("undivided")
 def test_scores_flush_where_their_sums_are_kept_in_f32() -> None:
     """exp2 of attention whose sums of exponentials are stored beside the result: before, three instructions more for each."""
     text = ptx("staged_attention_kept_sums", "sm_90")

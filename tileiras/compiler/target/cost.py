@@ -62,6 +62,9 @@ class CostModel:
     counting_operations = (
         12  # that make a slice's numbers of rows again, where others would be asked for them (S)
     )
+    divided_sums = (
+        112  # registers that a loop of mma.sync carries: with more each of several loops spills (S)
+    )
     masked_elements = 1024  # of a tile whose mask costs more than the code of another loop (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
     part_registers = 32  # of a result from tensor memory that come at once beside a loop's sums (S)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 PRODUCTS = frozenset(
     ("mmaf", "mmai", "mma_block_scaled", "wgmma", "wgmma.registers", "tensor_memory.product")
 )
+IN_FRAGMENTS = frozenset(("mmaf", "mmai", "mma_block_scaled"))  # sums in registers that ptxas spills
 WARPGROUP = (tileas.WGMMA, tileas.WGMMA_REGISTERS)
 FED = frozenset(("load_shared", "bulk.wait", "wgmma", "wgmma.registers", "tensor_memory.product"))
 BELOW = {  # predicate -> (whether the sides change places, what the difference of the sides may be at most)
@@ -98,7 +99,8 @@ class Test:
 
 
 def divisible(loop: Op) -> bool:
-    """Whether a loop has products that copies feed, and counts by one, and goes on with no other loop's sums."""
+    """Whether a loop has products that copies feed, and counts by one, and goes on with no other loop's sums; nor are its own so
+    many that each loop would spill some."""
     body = loop.regions[0].block
     if loop.operands[0].type.elem != I32 or loop.attr("unsignedCmp") or constant_int(loop.operands[2]) != 1:  # type: ignore[attr-defined]
         return False
@@ -111,7 +113,19 @@ def divisible(loop: Op) -> bool:
             value = value.op.operands[0]
         if value.op is not None and value.op.spec.name == "for" and multiplies(value.op):
             return False
+    if any(op.spec.name in IN_FRAGMENTS for op in body.ops) and carried(loop) > CostModel.divided_sums:
+        return False
     return multiplies(loop) and any(op.spec.name in FED for op in body.ops)
+
+
+def carried(loop: Op) -> int:
+    """Registers of a thread that what a loop carries takes."""
+    bits = 0
+    for value in loop.regions[0].block.args[1:]:
+        layout: Any = getattr(value.type, "layout", None)
+        if layout is not None:
+            bits += layout.num_regs * value.type.elem.bits  # type: ignore[attr-defined]
+    return bits // 32
 
 
 def multiplies(loop: Op) -> bool:
