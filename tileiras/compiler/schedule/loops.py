@@ -225,7 +225,7 @@ def plan_ring(
         wish = hinted_stages(members, context.target, cost.wanted(clocks))
     scratch = max(scratch_bytes(loop, members, context.target), bytes_back(products))
     other = scratch + held_around(loop) + buffered_bytes(products, members)
-    other += sum(plan_copies(p, direct) for p in products)
+    other += plan_copies(products, direct)
     barriers = 0
     if context.target.tensor_maps != "none":
         barriers = plan_boxes(func, loop, list(members.values()), facts, context)

@@ -12,8 +12,7 @@ from . import tensor_memory
 from .byte_fragments import chained, turned
 from .instructions import mma_sync
 from .loops import staged_products
-from .products import scale_layout, shared_rows, warpgroup_products
-from .restage import buffer_bytes, buffers_of
+from .products import buffers, scale_layout, shared_rows, warpgroup_products
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,9 +102,7 @@ class ProductLayouts:
             return False
         stage = {plan.op: plan.room for other in own for plan in self._staged[other]}
         room = CostModel(self._target).shared_bytes - 2 * sum(stage.values())
-        for other in own:
-            for which in self.of_warpgroups[other]:
-                room -= buffers_of(other, which) * buffer_bytes(other.operands[which].type)
+        room -= sum(buffers(own, self.of_warpgroups).sizes)
         return 0 <= room < tensor_memory.turned_bytes(body)
 
     def is_stored(self, op: Op, which: int) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.analyses import Analyses
     from tileiras.compiler.ir.core import Op, Value
 
-    from .restage import Restaged
+    from .restage import Places, Restaged
 
 REACH = 64  # ops that a search from one product visits
 
@@ -266,20 +266,39 @@ def warpgroup_products(func: Op, analyses: Analyses) -> dict[Op, dict[int, Resta
             back[which] = form
         else:
             found[product] = back
-    written: dict[Any, list[int]] = {}
-    for product, back in found.items():
-        written.setdefault(product.block, []).append(sum(written_back(product, which) for which in back))
+    written: dict[Any, list[Op]] = {}
+    for product in found:
+        written.setdefault(product.block, []).append(product)
     room = CostModel(analyses.target).shared_bytes
     # the step of one product may yet become shorter
-    fits = {block for block, sizes in written.items() if len(sizes) == 1 or sum(sizes) <= room}
+    fits = {
+        block
+        for block, products in written.items()
+        if len(products) == 1 or written_back(products, found) <= room
+    }
     return {product: back for product, back in found.items() if product.block in fits}
 
 
-def written_back(product: Op, which: int) -> int:
-    """Bytes that an operand takes where it is written back, at the least: in its stage, or in buffers of its own."""
-    from .restage import buffer_bytes, buffers_of
+def written_back(products: list[Op], forms: dict[Op, dict[int, Restaged]]) -> int:
+    """Bytes that operands of a loop's products take where they are written back, at the least: in stages, or in buffers."""
+    from .restage import buffer_bytes
 
-    return max(1, buffers_of(product, which)) * buffer_bytes(product.operands[which].type)
+    places = buffers(products, forms)
+    staged = [
+        buffer_bytes(product.operands[which].type)
+        for product in products
+        for which in forms[product]
+        if (product, which) not in places.place
+    ]
+    return sum(places.sizes) + sum(staged)
+
+
+def buffers(products: list[Op], forms: dict[Op, dict[int, Restaged]]) -> Places:
+    """The buffers that operands of a loop's products are written back to."""
+    from .restage import Places
+
+    in_order = sorted(products, key=lambda op: op.block.ops.index(op))  # type: ignore[union-attr]
+    return Places([(op, {which: form.arrangement for which, form in forms[op].items()}) for op in in_order])
 
 
 def no_warpgroups(product: Op) -> str | None:

@@ -259,17 +259,69 @@ def source_load(value: Value) -> Op | None:
     return None
 
 
-def plan_copies(product: Op, direct: Collection[Op] = ()) -> int:
+class Places:
+    """Buffers of a loop's products, in their order: `place` has the number of each operand's, `sizes` the bytes of all.
+
+    What an iteration computes lies in its buffer from its store to the end of its product, which is waited for at once; the next
+    product's operands may take it then. A value that several products read in one form is stored once, and lasts to the last of
+    them. An operand that is read for an iteration longer, or waits for the whole loop, has its buffers to itself."""
+
+    __slots__ = ("place", "sizes")
+
+    def __init__(
+        self, forms: list[tuple[Op, dict[int, tuple[int, ...]]]], direct: Collection[Op] = ()
+    ) -> None:
+        self.place: dict[tuple[Op, int], int] = {}
+        self.sizes: list[int] = []
+        last: dict[Any, int] = {}  # number of the last product that reads a value in a form
+        for number, (product, arrangements) in enumerate(forms):
+            for which, arrangement in arrangements.items():
+                last[_unmoved(product.operands[which]), tuple(arrangement)] = number
+        known: dict[Any, int] = {}
+        free: dict[int, int] = {}  # place -> the first product that may store there
+        for number, (product, arrangements) in enumerate(forms):
+            for which, arrangement in arrangements.items():
+                copies = buffers_of(product, which, direct)
+                if not copies:
+                    continue
+                operand = product.operands[which]
+                size, key = buffer_bytes(operand.type), (_unmoved(operand), tuple(arrangement))
+                if copies > 1 or is_invariant(operand, product.block):
+                    self.place[product, which] = len(self.sizes)
+                    self.sizes.append(copies * size)
+                    continue
+                at = known.get(key)
+                if at is None:
+                    fitting = (n for n, until in free.items() if until <= number and self.sizes[n] == size)
+                    at = known[key] = next(fitting, len(self.sizes))
+                    if at == len(self.sizes):
+                        self.sizes.append(size)
+                    free[at] = last[key] + 1
+                self.place[product, which] = at
+
+
+def _unmoved(value: Value) -> Value:
+    """A value without what only changes its layout."""
+    while value.op is not None and value.op.spec.name == "convert_layout":
+        value = value.op.operands[0]
+    return value
+
+
+def plan_copies(products: list[Op], direct: Collection[Op] = ()) -> int:
     """Decides in how many buffers of its own each operand is written back (`copies_lhs`, `copies_rhs`; 0: where it was loaded),
-    and returns their bytes together. `direct`: loads that have no stage to be written back to."""
-    total = 0
-    for which, side in enumerate(SIDES):
-        if product.attrs.get(f"restage_{side}") is None:
-            continue
-        copies = buffers_of(product, which, direct)
-        product.attrs = {**product.attrs, f"copies_{side}": copies}
-        total += copies * buffer_bytes(product.operands[which].type)
-    return total
+    and which of the loop's buffers that is (`place_lhs`, `place_rhs`); returns the bytes of all. `direct`: loads that have no
+    stage to be written back to."""
+    forms = []
+    for product in products:
+        sides = {which: product.attrs.get(f"restage_{side}") for which, side in enumerate(SIDES)}
+        forms.append((product, {which: form for which, form in sides.items() if form is not None}))
+    places = Places(forms, direct)
+    for product, sides in forms:
+        for which in sides:
+            product.attrs = {**product.attrs, f"copies_{SIDES[which]}": buffers_of(product, which, direct)}
+            if (product, which) in places.place:
+                product.attrs[f"place_{SIDES[which]}"] = places.place[product, which]
+    return sum(places.sizes)
 
 
 def buffers_of(product: Op, which: int, direct: Collection[Op] = ()) -> int:

@@ -61,8 +61,9 @@ class WarpgroupProducts(Pass):
     def run(self, func: Any, context: Context) -> bool:
 
         made = False
+        shared: dict[Any, Place] = {}
         for op in [op for op in func.walk() if op.spec.name in ("mmaf", "mmai")]:
-            issue = Issue(op, context)
+            issue = Issue(op, context, shared)
             if op.attrs.get("atom") != "wgmma" or not issue.possible():
                 if context.target is not None and context.target.has(sm.WGMMA):
                     reason = no_warpgroups(op) or (
@@ -91,9 +92,11 @@ class WarpgroupProducts(Pass):
 class Place:
     """Where an operand lies in shared memory, and the load that would have brought it to registers."""
 
-    __slots__ = ("arrangement", "buffer", "load", "slot", "start")
+    __slots__ = ("arrangement", "buffer", "holds", "load", "reader", "slot", "start")
 
     def __init__(self, buffer: Value, slot: Value, start: int, arrangement: Any, load: Op | None) -> None:
+        self.holds: Value | None = None  # what was stored there last, for products that share the place
+        self.reader: Op | None = None  # the wait for the last product that read it
         self.buffer = buffer
         self.slot = slot
         self.start = start
@@ -104,9 +107,10 @@ class Place:
 class Issue:
     """One product of warpgroups."""
 
-    def __init__(self, op: Op, context: Context) -> None:
+    def __init__(self, op: Op, context: Context, shared: dict[Any, Place]) -> None:
         self.op = op
         self.context = context
+        self.shared = shared  # places of operands by loop and number
         self.rewriter = Rewriter(context, op)
         self.block: Any = op.block
         self.loop = op.parent if op.parent is not None and op.parent.spec.name == "for" else None
@@ -179,7 +183,10 @@ class Issue:
             following = loop.block.ops[loop.block.ops.index(loop) + 1]
             self.make(following, tileas.WGMMA_WAIT, attrs={"pending": 0})
         else:
-            self.make(op, tileas.WGMMA_WAIT, attrs={"pending": 0})
+            wait: Op | None = self.make(op, tileas.WGMMA_WAIT, attrs={"pending": 0})
+            for place in places:
+                if place is not None:
+                    place.reader = wait
         sides = list(op.operands[:2])
         self.rewriter.replace(op, [made.result])
         for place, value in zip(places, sides):
@@ -227,12 +234,14 @@ class Issue:
                 continue
             while value.op is not None and value.op.spec is tileas.CONVERT_LAYOUT:
                 value = value.op.operands[0]  # any layout can be stored
-            place, settled = self.place(value, columns, self.op.attrs.get(f"copies_{side}", 1))
+            place, settled = self.place(
+                value, columns, self.op.attrs.get(f"copies_{side}", 1), self.op.attrs.get(f"place_{side}")
+            )
             places.append(place)
             if not settled:
-                back.append(
-                    (value, place, place.load is not None and not keeps_place(place.load, value, columns))
-                )
+                crosses = place.load is not None and not keeps_place(place.load, value, columns)
+                back.append((value, place, crosses or self.still_read(place)))
+                place.holds = value
         ready = self.loop is None or any(
             inner.spec is tileas.BARRIER for inner in self.block.ops[: self.block.ops.index(self.op)]
         )
@@ -248,13 +257,30 @@ class Issue:
         attrs = {"arrangement": place.arrangement, "start": place.start}
         self.make(anchor, tileas.STORE_SHARED, (place.buffer, place.slot, value), (), attrs)
 
-    def place(self, value: Value, columns: Any, copies: int) -> tuple[Place, bool]:
-        """Where a value is written back to; and whether that has been done already, in front of the loop."""
+    def still_read(self, place: Place) -> bool:
+        """Whether another warp's product may still read what lies at a place: no barrier stands behind the wait for it."""
+        ops: list[Op] = self.block.ops
+        if place.reader is None or place.reader not in ops:
+            return False
+        between = ops[ops.index(place.reader) : ops.index(self.op)]
+        return not any(inner.spec is tileas.BARRIER for inner in between)
+
+    def place(self, value: Value, columns: Any, copies: int, share: int | None = None) -> tuple[Place, bool]:
+        """Where a value is written back to; and whether that has been done already, in front of the loop or for a product before
+        this one. `share`: of the loop's buffers, which products share."""
         if copies == 0:
             load = source_load(value)
             if load is not None and load.spec is tileas.LOAD_SHARED:
                 return place_of(load, columns), False
             copies = 1
+        key = self.block, share
+        shares = copies == 1 and share is not None and self.loop is not None
+        if shares and not is_invariant(value, self.block) and key in self.shared:
+            before = self.shared[key]
+            if before.holds is value and before.arrangement == columns:
+                return before, True
+            before.arrangement = columns
+            return before, False
         size = buffer_bytes(value.type)
         around = self.loop if self.loop is not None else self.op
         offset = in_units(end_of_buffers(around))
@@ -277,6 +303,8 @@ class Issue:
         following = block.ops[block.ops.index(around) + 1]
         self.make(following, tileas.FREE_SHARED, (alloc.result,))
         place = Place(alloc.result, slot, 0, columns, None)
+        if shares and not invariant:
+            self.shared[key] = place
         if invariant:
             self.in_front(value, around)
             self.store(around, loaded_again(value, around), place)
