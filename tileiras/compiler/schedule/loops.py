@@ -141,9 +141,10 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     in_memory = target.has(sm.TCGEN05) and tcgen05.TYPES.get(left.elem.name) is not None
     in_memory = in_memory and tcgen05.fits(products[0].result.type.shape, log2(CostModel.least_warps))  # type: ignore[attr-defined]
     spare = int((back is not None or in_memory) and adds_up(products[0]) is not None)
+    fewest = cost.least_stages + spare
     for which, form in (back or {}).items():
         if form.before_size != form.size:  # two buffers of its own
-            stage += 2 * form.size * num_elements(products[0].operands[which].type.shape) // (3 + spare)  # type: ignore[attr-defined]
+            stage += 2 * form.size * num_elements(products[0].operands[which].type.shape) // fewest  # type: ignore[attr-defined]
     width = min(8 * plan.op.results[0].type.elem.bytes for plan in plans)  # type: ignore[attr-defined]
     least = max(smallest, cost.row_stage_bytes * 8 // width)
     if products[0].spec.name == SCALED:
@@ -155,7 +156,7 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
         else:
             least = max(least, left.shape[-1] // columns)
     parts = 1
-    while (3 + spare) * stage // parts > cost.shared_bytes and left.shape[-1] // (2 * parts) >= least:
+    while fewest * stage // parts > cost.shared_bytes and left.shape[-1] // (2 * parts) >= least:
         parts *= 2
     return parts
 
@@ -247,7 +248,7 @@ def plan_ring(
     alone = slots < 2
     memory = alone and all(p.attrs.get("atom") == "tcgen05" for p in products)
     # the wait of a ring would leave nothing under way
-    if slots - spare < 3 and (wish is None or wish > 2 or memory):
+    if slots - spare < cost.least_stages and (wish is None or wish >= cost.least_stages or memory):
         room = cost.shared_bytes - other
         queue = plan_queue(products, members, room, log2_warps, context.target, alone=alone, memory=memory)
         if queue is None:

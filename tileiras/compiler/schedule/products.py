@@ -54,7 +54,7 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     found = chosen(func, analyses, 3)
     sums = [num_elements(op.result.type.shape) for op in found if not through_registers(op)]  # type: ignore[attr-defined]
     if sums and len(sums) == len(found) and max(sums) > least * 32 * CostModel.read_back_elements:
-        return max(least, min(most, 8))
+        return max(least, min(most, CostModel.whole_warps))
     grouped = analyses.get(warpgroup_products, func)
     if grouped:
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]
@@ -62,7 +62,10 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         warps = 4 * max(1, min(least_rows // 64, most // 4, 2))
         while warps < most and elems > warps * 32 * CostModel.warpgroup_accumulators:
             warps *= 2
-        if warps < min(most, 8) and held_at_once(grouped) > warps * 32 * CostModel.warpgroup_tiles:
+        if (
+            warps < min(most, CostModel.whole_warps)
+            and held_at_once(grouped) > warps * 32 * CostModel.warpgroup_tiles
+        ):
             warps *= 2
         return warps
     held: dict[Any, int] = {}

@@ -106,6 +106,7 @@ class CostModel:
     part_rows = 16  # of an accumulator that a slice has at least (F)
     versions = 2  # loops of a kernel that get two versions (T)
     usual_latency = 5  # of the hint's 1 to 10 (F)
+    least_stages = 3  # of a ring: with fewer, nothing is under way at a wait (S)
     hinted_stages = (3, 8)  # least and most that the hint asks for: at a wait, copies stay under way (S)
     row_stage_bytes = 32  # of K that a step which was cut still has in a row: a sector (G)
     # ---- an SM from sm_90 on
@@ -215,7 +216,7 @@ class CostModel:
             )
 
         best, most = slots, under_way(slots, 0)  # what else a block has may turn out to lie in the ring
-        for fewer in range(slots - 1, 2 + spare, -1):
+        for fewer in range(slots - 1, self.least_stages - 1 + spare, -1):
             if under_way(fewer, other_bytes) >= most:
                 best, most = fewer, under_way(fewer, other_bytes)
         return best
