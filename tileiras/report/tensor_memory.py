@@ -110,4 +110,15 @@ def _regions(printed: Printed, memory: Value, last: int) -> list[dict[str, Any]]
                     "", line, line, user.attr("column") + turn * taken, taken, tcgen05.LANES,
                     f"block scales of every {('even', 'odd')[turn]} product", [line],
                 ))  # fmt: skip
-    return sorted(out, key=lambda row: (row["column"], row["line"]))
+    return sorted(_merged(out), key=lambda row: (row["column"], row["line"]))
+
+
+def _merged(regions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The regions, where several ops write the same to the same columns, as the loops of masked and other steps do, in one."""
+    out: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in regions:
+        kept = out.setdefault((row["name"], row["column"], row["columns"], row["what"]), row)
+        if kept is not row:
+            kept["line"], kept["end"] = min(kept["line"], row["line"]), max(kept["end"], row["end"])
+            kept["by"] = sorted({*kept["by"], *row["by"]})
+    return list(out.values())
