@@ -730,9 +730,9 @@ def sized(rows: int, columns: int, target: str, hint: str) -> str:
 
 
 def test_an_occupancy_hint_leaves_the_registers_of_one_move_to_tensor_memory() -> None:
-    """Two blocks of eight warps leave 128 registers a thread, and a sum of 128x256 moves 128 at once beside its address."""
+    """Two blocks of eight warps leave 128 registers a thread, and a sum of 128x256 is as many, of which 64 move at once."""
     program = tileiras.compile(sized(128, 256, "sm_100", "occupancy = 2"), gpu_name="sm_100")
-    assert "tcgen05.st.sync.aligned.32x32b.x128" in program.ptx
+    assert "tcgen05.st.sync.aligned.32x32b.x64" in program.ptx
     assert program.cubin
 
 
