@@ -1013,8 +1013,59 @@ def second_tile(p: Products) -> None:
     epilogue(p, x, s.acc, shape, out, "", i, j, s.vector)
 
 
+def several_sums(p: Products) -> None:
+    """Sums that live together: two change places, two go on from one, one begins again where it was added to another, or one
+    waits for that of a second loop."""
+    s = Sizes(p, ("f16", "bf16", "f16", "bf16", "f8E4M3FN", "i8", "tf32"))
+    if s.m == 128 and BYTES[s.dtype] < 4:
+        s.n = p.choose((s.n, s.n, 256))
+    shape, t = (s.m, s.n), tile(s.acc, (s.m, s.n))
+    a, b = source(p, s.dtype, (s.m, s.k), (s.m, s.depth)), source(p, s.dtype, (s.k, s.n), (s.depth, s.n))
+    out, rest = (Operand(p, d, shape, shape, reads=False) for d in (s.result(p), s.acc))
+    start, none = (zero_of(p, s.acc, shape), t), (clear(p, s.acc, shape), t)
+    way = p.choose(("swapped", "forked", "again", "again", "waiting"))
+    if way == "waiting":
+        c = source(p, s.dtype, (s.k, s.n), (s.depth, s.n))
+        x = product_loop(p, s, a, b, s.zero, s.zero, start[0])
+        y = product_loop(p, s, a, c, s.zero, s.zero, none[0])
+        if p.choose((0, 1)):
+            x = add(p, x, y, s.acc, shape)
+            y = product_loop(p, s, a, c, s.zero, s.zero, x)
+        done = [x, y]
+    elif way == "again":
+        loop = Loop(p, s.low, s.high, s.step, [start, none])
+        z = multiply(
+            p, a.load(s.zero, loop.i), b.load(loop.i, s.zero), loop.values[0], s.dtype, s.m, s.n, s.k
+        )
+        part = p.emit(f"remi {loop.i}, {p.const(p.choose((1, 2, 3)), 'i32')} signed : tile<i32>")
+        c = equal(p, part, s.zero)
+        p.count += 1
+        name = f"%v{p.count}"
+        p.line(f"{name}:2 = if {c} -> ({t}, {t}) {{")
+        p.depth += 1
+        total = add(p, loop.values[1], z, s.acc, shape)
+        p.line(f"yield {clear(p, s.acc, shape)}, {total} : {t}, {t}")
+        p.depth -= 1
+        p.line("} else {")
+        p.line(f"  yield {z}, {loop.values[1]} : {t}, {t}")
+        p.line("}")
+        done = loop.end([f"{name}#0", f"{name}#1"])
+    else:
+        loop = Loop(p, s.low, s.high, s.step, [start, none])
+        x, y = a.load(s.zero, loop.i), b.load(loop.i, s.zero)
+        first, second = loop.values
+        z = multiply(p, x, y, second if way == "swapped" else first, s.dtype, s.m, s.n, s.k)
+        if way == "forked":
+            other = b.load(loop.i, s.zero) if p.choose((0, 1)) else y
+            first = multiply(p, x, other, first, s.dtype, s.m, s.n, s.k)
+        done = loop.end([z, first])
+    rest.store(s.zero, s.zero, done[1])
+    epilogue(p, done[0], s.acc, shape, out, "", s.zero, s.zero, s.vector)
+
+
 FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, left_out, left_out, carried, effects, batch,
-         block_scaled, flash, flash, backward, beside, one_loop, operands_ahead, looked_up, second_tile)  # fmt: skip
+         block_scaled, flash, flash, backward, beside, one_loop, operands_ahead, looked_up, second_tile,
+         several_sums)  # fmt: skip
 
 
 def draw_form(p: Products) -> None:
