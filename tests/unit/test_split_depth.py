@@ -160,6 +160,7 @@ def barriers(text: str, gpu_name: str) -> int:
     return loop.count("bar.sync")
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_totals_of_exponentials_meet_behind_the_loop(gpu_name: str) -> None:
     """Only maxima cross shared memory in a step (TileAASumsBehind), and totals, too, where what scales them may be infinite."""
