@@ -28,7 +28,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import constant_bytes, num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
-from tileiras.compiler.ir.types import I1, I32, I64, Dense, TensorType, TileType
+from tileiras.compiler.ir.types import I1, I32, I64, Dense, Ptr, TensorType, TileType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.schedule.candidates import constant_int
 from tileiras.compiler.target.cost import CostModel
@@ -124,7 +124,8 @@ def carried(loop: Op) -> int:
     for value in loop.regions[0].block.args[1:]:
         layout: Any = getattr(value.type, "layout", None)
         if layout is not None:
-            bits += layout.num_regs * value.type.elem.bits  # type: ignore[attr-defined]
+            elem: Any = value.type.elem  # type: ignore[attr-defined]
+            bits += layout.num_regs * (64 if isinstance(elem, Ptr) else elem.bits)
     return bits // 32
 
 
