@@ -52,6 +52,7 @@ nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
   ^bb0(%a: tensor<ptr<f16>, #s>, %rows: tensor<i32, #s>, %runs: tensor<i1, #s>):
     %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
 ...
+    nv_tileas.bulk.wait %ring, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64} : !nv_tileas.shared, tensor<i32, #s>, tensor<i32, #s>
     nv_tileas.free_shared %ring : !nv_tileas.shared
     nv_tileas.return
   }

@@ -281,8 +281,8 @@ def test_every_remark_names_its_function(tmp_path: Path) -> None:
     """Also those of passes, as NVIDIA's do."""
     out = tmp_path / "r.yaml"
     flags = ["--remarks=all", "--remark-format=yaml", f"--remarks-output-file={out}"]
-    source = str(BYTECODE / "spin_lock.tilebc")
+    source = str(BYTECODE / "while_break_continue.tilebc")
     assert cli.main([source, "--gpu-name=sm_90", "-o", str(tmp_path / "k.cubin"), *flags]) == 0
     found = documents(out.read_text())
     assert "'AS-0304'" in {d["Name"] for d in found}
-    assert {d["Function"] for d in found} == {"'spin_lock'"}
+    assert {d["Function"] for d in found} == {"'while_break_continue'"}

@@ -69,7 +69,7 @@ BAD = {
     "a role beyond the barriers": ("sm_100", "{id = 2 ", "{id = 15 ", "from 0 to 14, got 15"),
     "registers that no warp has": ("sm_90", r"registers = \d+", "registers = 304", "multiple of 8 from 24 to 256, got 304"),
     "a cluster of no CTA": ("sm_100", r"nvvm.cluster_dim = array<i32: 1, 1, 1>", "nvvm.cluster_dim = array<i32: 0, 1, 1>",
-                            "has no CTA"),
+                            "has an extent below 1"),
     # what the code of an op is made of
     "a store without a layout": ("sm_90", r"(store_view_tko .*)layout = #\w+, ", r"\1", "layout None, expected one of 14"),
     "copies without a layout": ("sm_80", r"(copy_view .*)layout = #\w+, ", r"\1", "layout None, expected which thread"),

@@ -318,9 +318,10 @@ def plan_copies(products: list[Op], direct: Collection[Op] = ()) -> int:
     places = Places(forms, direct)
     for product, sides in forms:
         for which in sides:
-            product.attrs = {**product.attrs, f"copies_{SIDES[which]}": buffers_of(product, which, direct)}
+            decided = {f"copies_{SIDES[which]}": buffers_of(product, which, direct)}
             if (product, which) in places.place:
-                product.attrs[f"place_{SIDES[which]}"] = places.place[product, which]
+                decided[f"place_{SIDES[which]}"] = places.place[product, which]
+            product.attrs = {**product.attrs, **decided}
     return sum(places.sizes)
 
 

@@ -48,9 +48,7 @@ class CostModel:
     results_registers = 192  # of sums that come from tensor memory at once; more, and ptxas gives up (S)
     epilogue_registers = 192  # of sums and what is loaded beside them behind the loop: more would spill (S)
     epilogue_slice = 32  # of them that one slice of what is loaded takes; two are there at once (S)
-    epilogue_fragments = (
-        128  # elements of a thread, from which on those of 16 bits are loaded as the sums lie (S)
-    )
+    epilogue_fragments = 128  # elements of a thread from which on 16-bit ones are loaded as sums lie (S)
     loop_registers = 40  # of a loop with products: addresses, counters, what is on its way (S)
     fragment_registers = 48  # two slices of both operands in a warp tile of 64x64, 16 bits an element (F)
     stream_registers = 16  # beside fragments and accumulators of a product that is taken in parts of K (S)
@@ -59,12 +57,8 @@ class CostModel:
     waiting_registers = 8  # for what is loaded an iteration ahead beside a ring: scales, indices (S)
     buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
     mask_operations = 8  # that tell an operand's elements apart, computed again for its fragments (S)
-    counting_operations = (
-        12  # that make a slice's numbers of rows again, where others would be asked for them (S)
-    )
-    divided_sums = (
-        112  # registers that a loop of mma.sync carries: with more each of several loops spills (S)
-    )
+    counting_operations = 12  # that make a slice's row numbers again, in the place of asking for them (S)
+    divided_sums = 112  # registers carried by a loop of mma.sync; more, and each of several loops spills (S)
     masked_elements = 1024  # of a tile whose mask costs more than the code of another loop (S)
     chosen_registers = 16  # of a tile that an index at run time may choose from (S)
     part_registers = 32  # of a result from tensor memory that come at once beside a loop's sums (S)

@@ -309,6 +309,7 @@ see: AS-0117
       %ring = nv_tileas.alloc_shared {bytes = 17408 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
       nv_tileas.bulk.begin %ring {barriers = 16384 : i64, stage_bytes = 8192 : i64, stages = 2 : i64} : !nv_tileas.shared
       nv_tileas.bulk.load %ring, %rows, %runs, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64, bytes = array<i32: 8192>, maps = array<i32: 0>, tile = array<i32: 64, 64>, starts = array<i32: 0>, operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : !nv_tileas.shared, tensor<i32, #s>, tensor<i1, #s>, tensor<i32, #s>, tensor<i32, #s>
+      nv_tileas.bulk.wait %ring, %rows, %rows {barriers = 16384 : i64, stage_bytes = 8192 : i64} : !nv_tileas.shared, tensor<i32, #s>, tensor<i32, #s>
       nv_tileas.free_shared %ring : !nv_tileas.shared
       nv_tileas.return
     }
@@ -353,7 +354,7 @@ see: AS-0301
   $ tileiras-opt k.tileir --pass TileASMaterializeConvertLayout
   #b = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64]>
   #r = #linear<7, lane = [4, 8, 16, 32, 64], warp = [1, 2]>
-- #c = #linear<7, lane = [1, 2, 4, 8, 16], warp = [32, 64], inv = 1>
+- #c = #linear<7, lane = [0, 2, 4, 8, 16], warp = [32, 64], inv = 1>
   nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
     nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
     ^bb0(%f: tensor<128xf32, #b>):

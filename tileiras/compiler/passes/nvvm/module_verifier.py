@@ -52,8 +52,6 @@ def launch_bound_problems(fn: Any, target: Any) -> list[str]:
     dims = cluster_dim(fn)
     size = dims[0] * dims[1] * dims[2]
     text = f"nvvm.cluster_dim [{dims[0]}, {dims[1]}, {dims[2]}]"
-    if min(dims) < 1:
-        found.append(f"{text} has no CTA")
     if size > 1 and attrs.get("nvvm.blocksareclusters") not in (None, False):
         found.append(f"nvvm.blocksareclusters is only legal with cluster_dim [1, 1, 1], not with {text}")
     if target is not None and target.has(sm.CLUSTER):
