@@ -455,6 +455,7 @@ def test_pages_are_named_an_iteration_before_they_are_copied(
         check(case, gpu_name, seed, monkeypatch)
 
 
+@pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
 def test_masks_are_computed_in_fragments(gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = ptx("staged_masked_triangle_bf16", gpu_name)
