@@ -107,3 +107,71 @@ def dropout(x, y, seed, p, T: Const):
     u = (c0 >> 8).astype(ct.float32) * 5.9604645e-08
     v = ct.load(x, (b,), (T,)).astype(ct.float32)
     ct.store(y, (b,), ct.where(u > p, v / (1.0 - p), 0.0).astype(y.dtype))
+
+
+@ct.kernel
+def words_of_columns(a, q, s, z, c, M: Const, N: Const, K: Const):
+    """4-bit weights, eight neighbours along N in a word; zero points in words too, scales and zero points of groups of K."""
+    i, j = ct.bid(0), ct.bid(1)
+    shifts = (ct.arange(8, dtype=ct.int32) * 4).reshape((1, 1, 8))
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        words = ct.load(q, (k, j), (K, N // 8), padding_mode=ZERO).reshape((K, N // 8, 1))
+        weights = (ct.bitwise_rshift(words, shifts) & 15).reshape((K, N))
+        zeros = ct.load(z, (k, j), (1, N // 8), padding_mode=ZERO).reshape((1, N // 8, 1))
+        zeros = (ct.bitwise_rshift(zeros, shifts) & 15).reshape((1, N))
+        scale = ct.load(s, (k, j), (1, N), padding_mode=ZERO)
+        acc = ct.mma(x, (weights - zeros).astype(a.dtype) * scale, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def scaled_sums(a, q, s, c, M: Const, N: Const, K: Const):
+    """4-bit weights in bytes along K; the scales of a group multiply the sums of a step."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        pairs = ct.load(q, (j, k), (N, K // 2), padding_mode=ZERO)
+        low = (pairs & 15).astype(ct.int8)[:, :, None]
+        high = (pairs >> 4).astype(ct.int8)[:, :, None]
+        w = (ct.cat((low, high), 2).reshape((N, K)) - 8).astype(a.dtype)
+        part = ct.mma(x, w.transpose(), ct.zeros((M, N), ct.float32))
+        acc += part * ct.load(s, (k, j), (1, N), padding_mode=ZERO).astype(ct.float32)
+    ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def channels_last(x, w, bias, y, P: Const, N: Const, K: Const, H: Const, W: Const, C: Const):
+    """3x3 convolution of images H x W x C as one product; K goes over taps and channels in one."""
+    i, j = ct.bid(0), ct.bid(1)
+    p = i * P + ct.arange(P, dtype=ct.int32)
+    n, at = p // (H * W), p % (H * W)
+    h, v = at // W, at % W
+    acc = ct.zeros((P, N), ct.float32)
+    for k in range(9 * C // K):
+        tap = k * K // C
+        channels = (k * K) % C + ct.arange(K, dtype=ct.int32)
+        row, column = h + tap // 3 - 1, v + tap % 3 - 1
+        inside = (row >= 0) & (row < H) & (column >= 0) & (column < W)
+        place = (n[:, None], row[:, None], column[:, None], channels[None, :])
+        a = ct.gather(x, place, mask=inside[:, None], padding_value=0)
+        acc = ct.mma(a, ct.load(w, (k, j), (K, N), padding_mode=ZERO), acc)
+    z = acc + ct.load(bias, (j,), (N,), padding_mode=ZERO).astype(ct.float32)[None, :]
+    ct.store(y, (i, j), ct.maximum(z, 0.0).astype(y.dtype))
+
+
+@ct.kernel
+def norm_in_front(x, g, w, y, eps, M: Const, N: Const, K: Const):
+    """A product of rows that are scaled on the way, whose sums of squares are taken beside and divide the result."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    squares = ct.zeros((M, 1), ct.float32)
+    for k in range(ct.num_tiles(x, 1, (M, K))):
+        t = ct.load(x, (i, k), (M, K), padding_mode=ZERO)
+        f = t.astype(ct.float32)
+        squares = squares + ct.sum(f * f, 1, keepdims=True)
+        t = t * ct.load(g, (k,), (K,), padding_mode=ZERO)[None, :]
+        acc = ct.mma(t, ct.load(w, (k, j), (K, N), padding_mode=ZERO), acc)
+    ct.store(y, (i, j), (acc * ct.rsqrt(squares / x.shape[1] + eps)).astype(y.dtype))
