@@ -16,6 +16,7 @@ from pathlib import Path
 import peers
 import pytest
 from contract.kit import BAD_EXTI, NOOP, REPOSITORY, Result, command, run, stub_ptxas
+from processes import holds_a_leash
 
 SHELL = f'tileiras() {{ {shlex.quote(sys.executable)} -m tileiras "$@"; }}\n'
 IMAGE = "printf '\\177ELF image'"
@@ -412,6 +413,10 @@ def test_a_signal_while_a_report_reads_machine_code_leaves_no_folder(tmp_path: P
         [sys.executable, *words], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     )
     tool = wait_for(mark)
+    end = time.monotonic() + 30
+    while not holds_a_leash(process.pid):  # on a busy machine the tool may be there first
+        assert time.monotonic() < end
+        time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGTERM and err == ""

@@ -306,7 +306,7 @@ def test_products_that_go_on_with_a_sum_share_its_accumulator_and_its_barrier() 
     assert text.count("tcgen05.commit") == 2
 
 
-@pytest.mark.parametrize(("name", "loads"), [("10", 1), ("01", 1), ("11", 2)])
+@pytest.mark.parametrize(("name", "loads"), [("10", 1), ("01", 1), ("11", 4)])
 def test_a_sum_is_loaded_where_an_iteration_looks_at_it(name: str, loads: int) -> None:
     text = ptx(f"staged_running_states_{name}", "sm_100")
     assert len({line for line in text.splitlines() if "tcgen05.ld" in line}) == loads

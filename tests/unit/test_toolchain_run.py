@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import holds_a_leash
 from tileiras.toolchain import run as harness
 from tileiras.toolchain.run import Finished, run, scrubbed_environment
 
@@ -138,27 +139,15 @@ def test_nothing_outlives_a_killed_caller(tmp_path: Path, repository: Path) -> N
         time.sleep(0.01)
     pids = [int((tmp_path / name).read_text()) for name in ("child", "pid")]
     # On a busy machine the child may have come this far before its number has reached the caller.
-    while not _holds_a_leash(caller.pid) and time.monotonic() < end:
+    while not holds_a_leash(caller.pid) and time.monotonic() < end:
         time.sleep(0.01)
-    assert _holds_a_leash(caller.pid)
+    assert holds_a_leash(caller.pid)
     assert all(map(_alive, pids))
     caller.kill()
     caller.wait()
     while any(map(_alive, pids)) and time.monotonic() < end:
         time.sleep(0.01)
     assert not any(map(_alive, pids))
-
-
-def _holds_a_leash(pid: int) -> bool:
-    """Whether a descriptor of the process signals its owner when it closes (O_ASYNC)."""
-    for info in Path(f"/proc/{pid}/fdinfo").iterdir():
-        try:
-            flags = next(line for line in info.read_text().splitlines() if line.startswith("flags:"))
-        except FileNotFoundError:  # closed meanwhile
-            continue
-        if int(flags.split()[1], 8) & 0o20000:
-            return True
-    return False
 
 
 def test_what_a_child_leaves_in_the_background_goes_on(tmp_path: Path) -> None:
