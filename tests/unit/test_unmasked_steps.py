@@ -112,7 +112,7 @@ cuda_tile.module @m {{
       %cr = addi %fb, %across : tile<1x64xi32>
       %c = broadcast %cr : tile<1x64xi32> -> {INDEX}
       %x1 = ftoi %s signed : {sums} -> {INDEX}
-      %x2 = addi %x1, %down1 : {INDEX}
+      %x2 = addi %x1, %zeros : {INDEX}
       {mask}
       %kept = select {choice} : {MASK}, {sums}
       %next = addf %acc, %kept : {sums}
@@ -122,7 +122,7 @@ cuda_tile.module @m {{
     return
   }}
 }}
-""".replace("%down1", "%zeros")
+"""
 
 
 def expected(name: str, a: Any, b: Any, n: int, o: int, lo: int, hi: int) -> Any:

@@ -243,9 +243,8 @@ def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
         length = put(loop, "addi", (length, number_of(loop, stride - 1)), scalar, {"overflow": "none"})
         rounding = {"signedness": "signed", "rounding": "negative_inf"}
         low, high = number_of(loop, 0), put(loop, "divi", (length, number_of(loop, stride)), scalar, rounding)
-        loop.attrs = {
-            name: value for name, value in loop.attrs.items() if name != "unsignedCmp"
-        }  # none: below zero
+        # bounds without a sign, the upper one in front: their difference is below zero, and there is no step
+        loop.attrs = {name: value for name, value in loop.attrs.items() if name != "unsignedCmp"}
     for i, bound in enumerate((low, high)):
         loop.set_operand(i, put(loop, "muli", (bound, factor), scalar, {"overflow": "none"}))
     loop.set_operand(2, number_of(loop, 1))

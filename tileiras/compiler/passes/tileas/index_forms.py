@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 SAME_ELEMENTS = frozenset(("reshape", "broadcast", "permute", "convert_layout", "assume"))
-MOST = (
-    1 << 16
-)  # multiples and constants: sums of some of them with 32-bit numbers stay far from the end of 64 bits
+# of multiples and constants: sums of some of them with 32-bit numbers stay far from the end of 64 bits
+MOST = 1 << 16
 
 
 class Form:

@@ -75,9 +75,8 @@ class UnmaskedSteps(Pass):
                 continue
             tests = tests_of(loop)
             if tests:
+                context.remark(D.UNMASKED, loop)
                 divide(loop, tests)
-                if (context.remarks or {}).get(D.UNMASKED.kind, "none") in ("all", D.UNMASKED.category):
-                    context.sink.emit(D.UNMASKED, loc=loop.loc, function=context.function)
         return True
 
 
