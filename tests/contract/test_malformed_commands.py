@@ -394,7 +394,7 @@ def test_a_signal_while_a_report_reads_machine_code_leaves_no_folder(tmp_path: P
     temporary.mkdir()
     tools = tmp_path / "tools"
     tools.mkdir()
-    (tools / "ptxas").write_text(f'#!/bin/sh\nexec {real} "$@"\n')
+    (tools / "ptxas").write_text(f'#!/bin/sh\nexec {shlex.quote(str(real))} "$@"\n')
     slow = tools / "nvdisasm"
     slow.write_text(
         f'#!/bin/sh\ncase "$1" in --version) echo "release 13.4, V13.4.92";; *) echo $$ > {mark}; exec sleep 60;; esac\n'
