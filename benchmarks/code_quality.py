@@ -9,7 +9,8 @@ memory in the code) and of the stack frame, shared memory in KB, threads, blocks
 an SM; then the hot loop, that is the innermost loop with the most tensor work: instructions, barriers, stores to and loads
 from shared memory, other instructions for each 4096-flop MMA, whether it is fed, bytes in flight, and the modelled share of
 the tensor peak (tileiras/report/model.py). Memory-bound kernels: instructions an element. Below, the geometric mean of
-ours over NVIDIA's. `--terms` prints every term of the model; `--corpus` measures the corpus kernels too.
+ours over NVIDIA's. `--terms` prints every term of the model, and how much of the loop's flops the target's own tensor
+instructions carry and of its bytes asynchronous copies; `--corpus` measures the corpus kernels too.
 
 `--compare BASE.json` prints what got worse against an earlier `--json`: issued instructions, barriers, spills, resident
 blocks, and the modelled share, and behind "for" what was gained by it; exit code 1 where anything got worse. `--option`
@@ -215,6 +216,8 @@ def table(rows: list[Row], target: int, kind: str, terms: bool) -> list[str]:
                 if r and "problem" not in r:
                     said = " ".join(f"{k}={v}" for k, v in dict(r.get("terms") or {}).items())
                     by = " ".join(f"{k} {v}" for k, v in dict(r["blocks_by"]).items())
+                    if "own_flops" in r:
+                        said += f" own flops {r['own_flops']:.2f} bytes {r['own_bytes']:.2f}"
                     tail = f"{r.get('mma_kind', '')} | hot: {r['hot_global']} | all: {r['global']}"
                     below.append(f"    {r['who']:6} {said} | blocks by {by} | {tail}")
         notes.append(below)

@@ -3,8 +3,8 @@
     python benchmarks/quality_page.py RESULTS.json
 
 In the page's order: the geometric means of ours over NVIDIA's; what lies below NVIDIA's, with the causes that the page already
-gives, `?` where it gives none; one product in detail; a row a kernel and a column a target: modelled share of the tensor peak,
-and instructions an element of memory-bound kernels.
+gives, `?` where it gives none; what spills, and what other instructions than the target's own carry; one product in detail; a row
+a kernel and a column a target: modelled share of the tensor peak, and instructions an element of memory-bound kernels.
 """
 
 from __future__ import annotations
@@ -110,10 +110,34 @@ def spilled(rows: list[Row], targets: list[int]) -> str:
     return "More than 64 bytes spilled, and more than NVIDIA's: " + (", ".join(found) or "none") + "."
 
 
+def carried(rows: list[Row], targets: list[int]) -> list[str]:
+    """Two sentences: kernels of which the target's own tensor instructions make less than 95 per cent of the flops, those of
+    f32 aside, for which no target has one, and those of which asynchronous copies bring less than that of the bytes."""
+    out = []
+    for key, said in (("own_flops", "Flops by other instructions"), ("own_bytes", "Bytes by loads")):
+        found: dict[str, list[str]] = {}
+        for t in targets:
+            for name, a, _ in pairs(rows, t, "tensor"):
+                if a and a.get(key, 1) < 0.95 and "FFMA" not in a.get("mma_kind", ""):
+                    found.setdefault(name, []).append(f"sm_{t} {100 * (1 - a[key]):.0f}")
+        names = [f"{name} ({', '.join(where)})" for name, where in found.items()]
+        out.append(f"{said}, more than 5 per cent of ours: {'; '.join(names) or 'none'}.")
+    return out
+
+
 def page(rows: list[Row], known: dict[tuple[str, str], str] | None = None) -> str:
     """All tables, what lies below NVIDIA's with the causes that are known."""
     targets = sorted({int(row["target"]) for row in rows})
-    out = [*means(rows, targets), "", *below(rows, targets, known or {}), "", spilled(rows, targets), ""]
+    out = [
+        *means(rows, targets),
+        "",
+        *below(rows, targets, known or {}),
+        "",
+        spilled(rows, targets),
+        "",
+        *carried(rows, targets),
+        "",
+    ]
     out += [f"`{DETAIL}`, one pass of the hot loop, ours / NVIDIA's:", "", *detail(rows, targets), ""]
     out += ["Modelled share of peak, per cent, ours / NVIDIA's (quotient), `*` where ours is fed:", ""]
     out += [*kernels(rows, targets, "tensor", SHARE), "", "Instructions an element, ours / NVIDIA's:", ""]

@@ -287,6 +287,10 @@ def test_the_page_names_both_compilers_and_what_spills(tmp_path: Path) -> None:
     text = quality_page.page(rows)
     assert f"| {name} | 50 / 25 (2.00)* |" in text and f"{name} on sm_80 100 (NVIDIA 0)" in text
     assert "| sm_80, products and attention | 1 | 2.00 | 0 |" in text
+    assert "ours: none." in text
+    text = quality_page.page([row(kernel=name, target=t, own_flops=0.5, own_bytes=0.96) for t in (80, 90)])
+    assert f"Flops by other instructions, more than 5 per cent of ours: {name} (sm_80 50, sm_90 50)." in text
+    assert "Bytes by loads, more than 5 per cent of ours: none." in text
     assert quality_page.main([str(tmp_path / "absent.json")]) == 1
 
 
@@ -439,6 +443,26 @@ def test_f64_reaches_its_peak_by_mma_sync() -> None:
     for gpu in (80, 90, 100):
         row = tensor_row(found, production.Product("f64", 4 * 4096, 0, 16, 8, 64), 128, 1, 0, gpu)
         assert row["terms"]["T"] == row["terms"]["P"] > 0
+
+
+def carried(gpu: int, *lines: tuple[str, str], element: str = "f16") -> tuple[float, float]:
+    """(share of flops in the target's own tensor instructions, share of bytes by asynchronous copies) of a loop."""
+    body = [("", *line) for line in lines] + [("@P0", "BRA", "`(.L_0)"), ("", "EXIT", "")]
+    code = sass.Code("k", [sass.Instruction(16 * n, *line) for n, line in enumerate(body)], {".L_0": 0})
+    row = tensor_row(code, production.Product(element, 16384, 4096, 64, 8, 16), 128, 1, 32768, gpu)
+    return row["own_flops"], row["own_bytes"]
+
+
+def test_what_the_targets_own_instructions_carry() -> None:
+    warp, group = ("HMMA.16816.F32", "R4, R8, R12, R4"), ("HGMMA.64x8x16.F32", "R24, gdesc[UR4], R24")
+    copy, load = ("LDGSTS.E.BYPASS.128", "[R2], [R4.64]"), ("LDG.E", "R6, [R4.64]")
+    assert carried(80, warp, copy) == carried(120, warp, copy) == (1, 1)
+    assert carried(90, group, copy, load) == (1, 0.8)
+    assert carried(90, warp, copy) == (0, 1)  # sm_90's own are those of a warpgroup
+    assert carried(90, warp, warp, group, ("UTMALDG.2D", "[UR4], [UR8]")) == (0.333, 1)
+    assert carried(90, warp, ("UTMALDG.2D", "[UR4], [UR8]"), load) == (0, 0.875)  # 512 of 4,096 bytes
+    assert carried(90, ("DMMA.16x8x16", "R4, R8, R12, R4"), element="f64")[0] == 1
+    assert carried(90, group) == (1, 0)
 
 
 # ---- the model, against terms worked out by hand for bf16 128x128x64: 2 MFlop and 32 KB a step

@@ -164,6 +164,12 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
         waves, steps * work.bytes, int(row["bar"]), fed,
     ), blocks) if done else None  # fmt: skip
     row |= {"issued": issued, "unit": steps or 1, "steps": round(steps, 3), "fed": fed, "in_flight": flying}
+    row["own_flops"] = round(_own_flops(done, gpu), 3)
+    copying = [
+        (inside, warps),
+        *((other, threads // 32 - warps) for other in beside if roles and _has_copies(other)),
+    ]
+    row["own_bytes"] = round(_own_bytes(copying, steps * work.bytes), 3)
     if found:
         mmas = sum(done.values()) / 4096
         row["other_per_mma"] = round((issued - len(tensor or scalar) * warps) / mmas, 2)
@@ -171,6 +177,25 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
         row["terms"] = {name: round(getattr(found, name)) for name in ("P", "T", "I", "other_I", "S", "L")}
         row["bound"] = found.bound if fed else "latency"
     return row
+
+
+def _own_flops(done: Counter[str], gpu: int) -> float:
+    """The share of a loop's flops in the target's own tensor instructions: a warpgroup's on sm_90, those of tensor memory on
+    sm_100, elsewhere a warp's; of f64, which has one instruction on all of them, that."""
+    own = done["only"] + done["group" if 90 <= gpu < 120 else "mma"]
+    return own / max(1, sum(done.values()))
+
+
+def _own_bytes(loops: list[tuple[list[Instruction], int]], needed: float) -> float:
+    """The share of what loops with so many warps read from memory that asynchronous copies bring, by threads or in bulk (whose
+    sizes no code shows: of the bytes that a pass needs, those that no load brings)."""
+    loads = copies = 0
+    for body, warps in loops:
+        loads += sum(i.bits // 8 * 32 * warps for i in body if i.kind == "global_load")
+        copies += sum(i.bits // 8 * 32 * warps for i in body if i.kind == "async_copy")
+    if any(i.kind == "bulk_copy" for body, _ in loops for i in body):
+        return max(0.0, 1 - loads / max(1.0, needed))
+    return copies / max(1, loads + copies)
 
 
 def _whole_step(code: Code, loop: Loop, work: Product, threads: int) -> list[Instruction]:
