@@ -172,6 +172,25 @@ def test_unsigned_bounds() -> None:
     assert "AS-0322" in remarks(text, "sm_90") and count == expected == 4
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(-128, 127), (-3, 5)])
+def test_narrow_counters_go_over_all_their_numbers(lower: int, upper: int) -> None:
+    """255 iterations, which an i8 holds only as an unsigned number."""
+    wanted = """%wide = exti %k signed : tile<i8> -> tile<i32>
+      %far = addi %wide, %wide : tile<i32>
+      %wanted = cmpi greater_than %k, %lo, signed : tile<i8> -> tile<i1>"""
+    text = kernel(wanted, step="%single").replace(
+        "%lo: tile<i32>, %hi: tile<i32>", "%lo: tile<i8>, %hi: tile<i8>"
+    )
+    text = text.replace("step %single) : tile<i32>", "step %single) : tile<i8>")
+    text = text.replace("%one = ", "%single = constant <i8: 1> : tile<i8>\n    %one = ", 1)
+    text = text.replace("[%zero, %k]", "[%zero, %wide]").replace("[%k, %zero]", "[%wide, %zero]")
+    assert "AS-0322" in remarks(text, "sm_90")
+    (_, count), (_, expected) = (
+        launched(text, arguments(lower, upper, [1] * 8), where) for where in ("emulator", "reference")
+    )
+    assert count == expected == upper - lower - 1
+
+
 def test_work_on_the_other_side() -> None:
     flags = [0, 1, 1, 0, 0, 0, 1, 0]
     text = kernel(sides="other work")

@@ -200,7 +200,10 @@ class Steps:
         carried = [stepped.get(n, value) for n, value in enumerate(loop.operands[3:])]
         zero, one = self.number(before, self.type, 0), self.number(before, self.type, 1)
         carried += [counter, *first[len(work.stepped) :]]
-        made = self.loop_of("for", [zero, number, one], carried, dict(loop.attrs), self.fill)
+        attrs = dict(loop.attrs)
+        if self.type.elem.bits < 32:  # an i8 counts to 127, and from -128 on there are 255 iterations
+            attrs["unsignedCmp"] = True
+        made = self.loop_of("for", [zero, number, one], carried, attrs, self.fill)
         before.append(made)
         block = loop.block
         assert block is not None
