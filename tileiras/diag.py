@@ -72,6 +72,11 @@ class Diag:
     def __repr__(self) -> str:
         return f"Diag({self.code!r}, {self.text!r})"
 
+    def wanted(self, asked: dict[str, str] | None) -> bool:
+        """Whether such a remark was asked for. `asked`: kind -> category."""
+        category = (asked or {}).get(self.kind, "none")
+        return category == "all" or category == self.category
+
 
 # What several rooms say.
 UNREADABLE = Diag("DRV-0101", ERROR, "unable to read input file '{path}': {why}", "own", WORD_ERROR)

@@ -20,8 +20,7 @@ PASSES = {"memory": "Memory", "tensorcore": "Tensor-core", "": "Tile"}
 
 def wanted(emitted: Emitted, asked: dict[str, str]) -> bool:
     """Whether a remark was asked for. `asked`: kind -> category."""
-    category = asked.get(emitted.diag.kind, "none")
-    return category == "all" or (category != "none" and category == emitted.diag.category)
+    return emitted.diag.wanted(asked)
 
 
 def to_yaml(remarks: Iterable[Emitted], prefix_map: tuple[tuple[str, str], ...] = ()) -> str:

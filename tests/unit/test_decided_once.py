@@ -104,6 +104,15 @@ def test_only_the_schedule_room_asks_for_the_instruction_of_a_product() -> None:
     assert asking == {"schedule/instructions.py", "passes/conversions.py"}
 
 
+def test_whether_a_remark_was_asked_for_is_found_out_in_one_place() -> None:
+    asking = {
+        str(path.relative_to(ROOT.parent))
+        for path in ROOT.parent.rglob("*.py")
+        if re.search(r"\.kind\b[^\n]*\"none\"", path.read_text())
+    }
+    assert asking == {"diag.py"}
+
+
 @pytest.mark.parametrize("number", [75, 80, 86, 90, 100, 120])
 def test_a_model_for_each_target(number: int) -> None:
     cost = CostModel(sm.ROWS[number])

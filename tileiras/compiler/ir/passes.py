@@ -181,9 +181,10 @@ class Context:
         return self.results.get((self.function if function is None else function, name))
 
     def remark(self, diag: Diag, op: Any, **facts: Any) -> None:
-        """Says a remark about an op, if its kind and category were asked for."""
-        if (self.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
-            self.sink.emit(diag, loc=op.loc, function=self.function, **facts)
+        """Says a remark about an op, if its kind and category were asked for. What takes long to find out is asked for first:
+        `if diag.wanted(context.remarks)`."""
+        if diag.wanted(self.remarks):
+            self.sink.emit(diag, loc=op.loc, **{"function": self.function, **facts})
 
     def event(self, *event: Any) -> None:
         if self.trace is not None:

@@ -106,7 +106,7 @@ class AttachKernelSpecAttributes(Pass):
         if context.remarks:
             from tileiras.compiler.schedule import hints
 
-            hints.report(func, context.target, context.remarks, context.sink.deliver)
+            hints.report(func, context)
         return context.sink.errors == errors
 
 
@@ -146,8 +146,7 @@ def say_why_not_tensor_memory(module: Any, analyses: Analyses, context: Context)
     from tileiras.compiler.schedule.loops import staged_products
     from tileiras.compiler.target import sm
 
-    asked = (context.remarks or {}).get(NO_TENSOR_MEMORY.kind, "none")
-    if asked not in ("all", NO_TENSOR_MEMORY.category) or not analyses.target.has(sm.TCGEN05):
+    if not NO_TENSOR_MEMORY.wanted(context.remarks) or not analyses.target.has(sm.TCGEN05):
         return
     for func in [op for op in module.regions[0].block.ops if op.spec.name == "func" and KEY in op.attrs]:
         warps = log2(func.attrs[KEY].num_warps)
@@ -157,7 +156,7 @@ def say_why_not_tensor_memory(module: Any, analyses: Analyses, context: Context)
                 plans = analyses.get(staged_products, func).get(op)
                 reason = tensor_memory.unscaled_reason(op, plans, warps)
                 reason = reason or "what its loop needs does not fit shared or tensor memory"
-                context.sink.emit(NO_TENSOR_MEMORY, loc=op.loc, reason=reason, function=func.attr("sym_name"))
+                context.remark(NO_TENSOR_MEMORY, op, reason=reason, function=func.attr("sym_name"))
 
 
 class ConvertTileFuncToLLVM(Pass):

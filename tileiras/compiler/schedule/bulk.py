@@ -69,9 +69,7 @@ def report(op: Op, reason: str, context: Any) -> None:
     """Says why a load is no bulk tensor copy, where that was asked for."""
     from tileiras.compiler.dialects.nv_tileas import diags as D
 
-    diag = D.NO_TENSOR_MAP
-    if (context.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
-        context.sink.emit(diag, loc=op.loc, reason=reason, function=context.function)
+    context.remark(D.NO_TENSOR_MAP, op, reason=reason)
 
 
 def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxes:

@@ -7,16 +7,17 @@ where TileAASplitBlocks can and it pays: it gives the other reasons.
 from __future__ import annotations
 
 from tileiras.compiler.target.products import PRODUCTS
-from tileiras.diag import REMARK, Diag, Emitted
+from tileiras.diag import REMARK, Diag
 
 from .kernel_spec import BLOCKS, WARPS, entry_hint, given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.passes import Context
 
 IGNORED = Diag(
     "HintNotUsed", REMARK, "hint {name} = {value} is not used: {reason}", "schedule", kind="missed", category="memory"
@@ -88,19 +89,12 @@ def flag(op: Op, target: Any, key: str) -> bool | None:
     return None if value is None else bool(value)
 
 
-def report(func: Op, target: Any, asked: dict[str, str], deliver: Callable[[Emitted], Any]) -> None:
+def report(func: Op, context: Context) -> None:
     """Says which hints are not used, when remarks of that kind were asked for."""
-    say(func, unused(func, target), asked, deliver)
+    if IGNORED.wanted(context.remarks):
+        say(unused(func, context.target), context)
 
 
-def say(
-    func: Op,
-    found: Iterable[tuple[Op, str, object, str]],
-    asked: dict[str, str],
-    deliver: Callable[[Emitted], Any],
-) -> None:
-    if asked.get(IGNORED.kind, "none") not in ("all", IGNORED.category):
-        return
+def say(found: Iterable[tuple[Op, str, object, str]], context: Context) -> None:
     for op, name, value, reason in found:
-        facts = {"function": func.attr("sym_name"), "name": name, "value": value, "reason": reason}
-        deliver(Emitted(IGNORED, op.loc, facts=facts.items()))
+        context.remark(IGNORED, op, name=name, value=value, reason=reason)

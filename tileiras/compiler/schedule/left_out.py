@@ -151,7 +151,7 @@ def is_number(value: Value) -> bool:
 
 def say(found: Work | str, loop: Op, context: Any) -> None:
     """Tells who asked what became of a loop whose work stands behind a condition."""
-    row = D.NOT_AHEAD if isinstance(found, str) else D.LEFT_OUT
-    if (context.remarks or {}).get(row.kind, "none") in ("all", row.category):
-        facts = {"reason": found} if isinstance(found, str) else {}
-        context.sink.emit(row, loc=loop.loc, function=context.function, **facts)
+    if isinstance(found, str):
+        context.remark(D.NOT_AHEAD, loop, reason=found)
+    else:
+        context.remark(D.LEFT_OUT, loop)

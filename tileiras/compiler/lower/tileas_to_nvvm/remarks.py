@@ -256,7 +256,7 @@ class Observer:
         """Records took the places of others."""
 
     def say(self, diag: Diag, op: Op, **facts: object) -> None:
-        if self.asked.get(diag.kind, "none") in ("all", diag.category):
+        if diag.wanted(self.asked):
             facts = {"function": self.lowering.fn.name, **facts}
             self.lowering.sink.deliver(Emitted(diag, op.loc, facts=facts.items()))
 

@@ -60,9 +60,8 @@ class HalveRows(Pass):
             if rows.plan(sums):
                 Halves(rows).carry_out()
                 context.analyses.drop()
-                if (context.remarks or {}).get(D.HALVED.kind, "none") in ("all", D.HALVED.category):
-                    type: Any = sums[0].type
-                    context.sink.emit(D.HALVED, loc=loop.loc, function=context.function, rows=type.shape[0])
+                type: Any = sums[0].type
+                context.remark(D.HALVED, loop, rows=type.shape[0])
         return True
 
 

@@ -47,9 +47,8 @@ class RuntimeVersions(Pass):
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             needs = missing_facts(loop, context.target) if made < CostModel.versions else None
             if needs:
-                if (context.remarks or {}).get(D.VERSIONS.kind, "none") in ("all", D.VERSIONS.category):
-                    facts = " and ".join(f"{named(v)} is {said(bits)}" for v, bits in needs.items())
-                    context.sink.emit(D.VERSIONS, loc=loop.loc, facts=facts, function=context.function)
+                facts = " and ".join(f"{named(v)} is {said(bits)}" for v, bits in needs.items())
+                context.remark(D.VERSIONS, loop, facts=facts)
                 two_versions(loop, needs)
                 made += 1
         return True

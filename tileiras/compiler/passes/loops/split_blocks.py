@@ -58,12 +58,9 @@ class SplitBlocks(Pass):
                 made = kernel_spec(func, context.analyses, context.module.attrs, context.sink)
                 made.cluster_dim, made.num_ctas, made.tile_ctas = (ctas, 1, 1), ctas, ctas
                 func.attrs[KEY] = made
-                if (context.remarks or {}).get(D.CLUSTER.kind, "none") in ("all", D.CLUSTER.category):
-                    context.sink.emit(D.CLUSTER, loc=func.loc, function=context.function, ctas=ctas)
+                context.remark(D.CLUSTER, func, ctas=ctas)
                 return True
-        if context.remarks:
-            found = [(func, "num_cta_in_cga", ctas, reason)]
-            hints.say(func, found, context.remarks, context.sink.deliver)
+        hints.say([(func, "num_cta_in_cga", ctas, reason)], context)
         return True
 
     def outside(self, func: Any, spec: Any, ctas: int) -> str | None:

@@ -48,8 +48,7 @@ class LimitRegisters(Pass):
         least, most = CostModel.limited_registers
         if least <= alive <= most:
             fn.attrs["nvvm.maxnreg"] = limit
-            if (context.remarks or {}).get(D.LIMITED.kind, "none") in ("all", D.LIMITED.category):
-                context.sink.emit(D.LIMITED, loc=fn.loc, function=fn.name, limit=limit, alive=alive)
+            context.remark(D.LIMITED, fn, limit=limit, alive=alive)
         return True
 
 

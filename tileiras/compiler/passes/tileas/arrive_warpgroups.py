@@ -57,7 +57,7 @@ def arrive_warpgroups(func: Op, context: Context) -> bool:
             check_room(func, ring, context)
             found.append(ring)
         except NotAlone as reason:
-            say(context, loop, str(reason))
+            context.remark(D.NO_ARRIVALS, loop, reason=str(reason))
             continue
         clocks = (
             issue_clocks(ring.body, warps_of(ring), CostModel.arrival_instructions),
@@ -67,7 +67,8 @@ def arrive_warpgroups(func: Op, context: Context) -> bool:
             waiting.append((loop, clocks))
     if found and len(waiting) == len(found):  # what a mask adds to a loop's last steps does not count
         for loop, (issue, busy) in waiting:
-            say(context, loop, f"its instructions take {issue} clocks, its products and copies {busy}")
+            slow = f"its instructions take {issue} clocks, its products and copies {busy}"
+            context.remark(D.NO_ARRIVALS, loop, reason=slow)
         return True
     return all(arrive(ring, Change(context)) for ring in found)
 
@@ -80,12 +81,6 @@ def multiplies(op: Op) -> bool:
         and loop.spec.name == "for"
         and any(o.spec is tileas.WGMMA_COMMIT for o in loop.walk())
     )
-
-
-def say(context: Context, loop: Op, reason: str) -> None:
-    diag = D.NO_ARRIVALS
-    if (context.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
-        context.sink.emit(diag, loc=loop.loc, function=context.function, reason=reason)
 
 
 def warps_of(ring: CopiedRing) -> int:

@@ -55,7 +55,7 @@ from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY, KernelSpec
 from tileiras.compiler.dialects.nv_tileas import diags as D
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.build import create
-from tileiras.compiler.ir.core import Block, Op, Region
+from tileiras.compiler.ir.core import Block, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.schedule import needed_registers, pairs, roles
 from tileiras.compiler.target import sm
@@ -97,24 +97,19 @@ class AssignRoles(Pass):
         try:
             plan = Plan(func, found, context.target)
         except roles.NoRoles as refused:
-            say(context, D.NO_ROLES, refused.op, name=refused.op.spec.full_name, reason=refused.reason)
+            context.remark(D.NO_ROLES, refused.op, name=refused.op.spec.full_name, reason=refused.reason)
             return True
         plan.carry_out()
         if plan.alone is not None:
-            say(context, D.NO_PAIR, found[0].loop, reason=plan.alone)
+            context.remark(D.NO_PAIR, found[0].loop, reason=plan.alone)
         if plan.pair is not None:
-            say(context, D.PAIR, found[0].loop, stages=plan.pair.stages, bytes=plan.pair.stage)
-        say(
-            context, D.ROLES, found[0].loop, warps=plan.warps, copying=plan.others,
+            context.remark(D.PAIR, found[0].loop, stages=plan.pair.stages, bytes=plan.pair.stage)
+        context.remark(
+            D.ROLES, found[0].loop, warps=plan.warps, copying=plan.others,
             does="copy" if plan.sums is None else "copy or multiply",
             registers=f", {plan.more} and {plan.less} registers a thread" if plan.more else "",
         )  # fmt: skip
         return True
-
-
-def say(context: Context, diag: Any, op: Op, **fields: Any) -> None:
-    if (context.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
-        context.sink.emit(diag, loc=op.loc, function=context.function, **fields)
 
 
 class Plan:

@@ -146,28 +146,23 @@ class ModuloSchedule(Pass):
             from tileiras.compiler.schedule import hints
 
             missed = [each for each in wished if each[0] not in bulk]
-            hints.say(func, missed, context.remarks or {}, context.sink.deliver)
+            hints.say(missed, context)
         return True
 
     def say_looked_up(self, lookups: list[Op], context: Context) -> None:
         """Says which loads stay in their iteration because the others bring what places them."""
-        if (context.remarks or {}).get(D.LOOKED_UP.kind, "none") in ("all", D.LOOKED_UP.category):
-            for place in dict.fromkeys(op.loc for op in lookups):
-                context.sink.emit(D.LOOKED_UP, loc=place, function=context.function)
+        for op in {op.loc: op for op in lookups}.values():
+            context.remark(D.LOOKED_UP, op)
 
     def say_cut(self, loop: Op, depth: int, wanted: int, held: int, context: Context) -> None:
         """Says that loads wait in registers in fewer stages than were asked for."""
-        if (context.remarks or {}).get(D.WAITING.kind, "none") in ("all", D.WAITING.category):
-            context.sink.emit(
-                D.WAITING, loc=loop.loc, stages=depth, wanted=wanted, held=held, room=CostModel.slot_registers,
-                function=context.function,
-            )  # fmt: skip
+        context.remark(D.WAITING, loop, stages=depth, wanted=wanted, held=held, room=CostModel.slot_registers)
 
     def explain(self, context: Context) -> None:
         """Says why loads of products do not run ahead, where that was asked for."""
         from tileiras.compiler.schedule.staging import feeding_loads
 
-        if (context.remarks or {}).get(D.NOT_AHEAD.kind, "none") not in ("all", D.NOT_AHEAD.category):
+        if not D.NOT_AHEAD.wanted(context.remarks):
             return
         for loop, why in self.waits.items():
             body = loop.regions[0].block
@@ -179,7 +174,7 @@ class ModuloSchedule(Pass):
                 around = around.parent
             if around is not None:
                 continue
-            context.sink.emit(D.NOT_AHEAD, loc=loop.loc, reason=why, function=context.function)
+            context.remark(D.NOT_AHEAD, loop, reason=why)
 
     def wished(self, func: Op, context: Context) -> list[tuple[Op, str, object, str]]:
         """Hints for bulk tensor copies on the ops of a function where this pass decides about them."""
@@ -213,13 +208,11 @@ class ModuloSchedule(Pass):
             self.waits[loop] = ring
             return {}
         self.fed.add(loop.loc)
-        asked = (context.remarks or {}).get(D.RING.kind, "none") in ("all", D.RING.category)
         if isinstance(ring, Queue):
-            if asked:
-                context.sink.emit(
-                    D.QUEUE, loc=loop.loc, slots=ring.slots, bytes=ring.piece, products=ring.products, ahead=ring.slots - 1,
-                    parts=f", in {ring.parts} parts of K each" if ring.parts > 1 else "", function=context.function,
-                )  # fmt: skip
+            context.remark(
+                D.QUEUE, loop, slots=ring.slots, bytes=ring.piece, products=ring.products, ahead=ring.slots - 1,
+                parts=f", in {ring.parts} parts of K each" if ring.parts > 1 else "",
+            )  # fmt: skip
             made = own_loads(ring)
             return {
                 made.get(load, member.op): {
@@ -228,14 +221,13 @@ class ModuloSchedule(Pass):
                 }
                 for load, member, attrs in ring.members
             }  # fmt: skip
-        if asked:
-            one = ring.slots == 1
-            context.sink.emit(
-                D.RING, loc=loop.loc, stages="1 stage" if one else f"{ring.slots} stages",
-                bytes=sum(member.room for member in ring.members),
-                ahead="filled at the end of each iteration" if one else f"{ring.depth - 1} on their way",
-                clocks=ring.interval.clocks, bound=ring.interval.bound, cut=ring.cut, function=context.function,
-            )  # fmt: skip
+        one = ring.slots == 1
+        context.remark(
+            D.RING, loop, stages="1 stage" if one else f"{ring.slots} stages",
+            bytes=sum(member.room for member in ring.members),
+            ahead="filled at the end of each iteration" if one else f"{ring.depth - 1} on their way",
+            clocks=ring.interval.clocks, bound=ring.interval.bound, cut=ring.cut,
+        )  # fmt: skip
         self.direct.update(ring.direct)
         return {member.op: self.transport(func, ring, member, context) for member in ring.members}
 
@@ -256,13 +248,11 @@ class ModuloSchedule(Pass):
             }  # fmt: skip
         from tileiras.compiler.dialects.nv_tileas.tensor_maps import number_of, parts
 
-        asked = (context.remarks or {}).get(D.BULK.kind, "none")
-        if asked in ("all", D.BULK.category):
-            count = len(parts(found.tile, found.map.box))
-            context.sink.emit(
-                D.BULK, loc=member.op.loc, boxes=f"{count} box{'es' if count > 1 else ''}",
-                box="x".join(map(str, found.map.box)), swizzle=found.map.swizzle, function=context.function,
-            )  # fmt: skip
+        count = len(parts(found.tile, found.map.box))
+        context.remark(
+            D.BULK, member.op, boxes=f"{count} box{'es' if count > 1 else ''}", box="x".join(map(str, found.map.box)),
+            swizzle=found.map.swizzle,
+        )  # fmt: skip
         number = number_of(func, found.map)
         return {
             "depth": ring.depth, "slots": ring.slots, "transport": "bulk", "map": number, "order": found.order,

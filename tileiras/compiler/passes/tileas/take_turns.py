@@ -64,8 +64,7 @@ class TakeTurns(Pass):
                 turns = turns_of(loop)
                 if turns:
                     take_turns(loop, turns)
-                    if (context.remarks or {}).get(D.TURNS.kind, "none") in ("all", D.TURNS.category):
-                        context.sink.emit(D.TURNS, loc=loop.loc, function=context.function)
+                    context.remark(D.TURNS, loop)
         return True
 
 

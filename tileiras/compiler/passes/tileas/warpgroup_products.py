@@ -127,9 +127,7 @@ class Issue:
         return made
 
     def say(self, diag: Any, **fields: Any) -> None:
-        context = self.context
-        if (context.remarks or {}).get(diag.kind, "none") in ("all", diag.category):
-            context.sink.emit(diag, loc=self.op.loc, function=context.function, **fields)
+        self.context.remark(diag, self.op, **fields)
 
     def report(self, places: list[Place | None]) -> None:
         said = []
