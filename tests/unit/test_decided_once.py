@@ -104,6 +104,15 @@ def test_only_the_schedule_room_asks_for_the_instruction_of_a_product() -> None:
     assert asking == {"schedule/instructions.py", "passes/conversions.py"}
 
 
+def test_the_lowering_looks_for_no_facts() -> None:
+    """Widths and masks of accesses stand in the text (schedule/global_moves.py); a remark may say why they are what they are."""
+    room = ROOT / "lower" / "tileas_to_nvvm"
+    asking = {
+        path.name for path in room.rglob("*.py") if re.search(r"\bFacts\b|\bfacts_of\b", path.read_text())
+    }
+    assert asking == {"remarks.py"}
+
+
 def test_whether_a_remark_was_asked_for_is_found_out_in_one_place() -> None:
     asking = {
         str(path.relative_to(ROOT.parent))

@@ -2,7 +2,8 @@
 
 The lowering spells and decides nothing, so each can be counted on both sides. Of a conversion of layout, that is how it moves
 what it moves: not at all, by shuffles, or through shared memory by plain accesses or by matrices; of a load from a buffer and a
-store to one, the same, and how many bytes an access has; of an asynchronous copy, how many instructions, of how many bytes.
+store to one, the same, and how many bytes an access has; of an asynchronous copy and of a load or store of global memory, how
+many instructions, of how many bytes, and under how many masks.
 Quick tier: every seventh kernel of the corpus; full tier: all of them.
 """
 
@@ -84,6 +85,7 @@ MOVES: dict[str, set[str]] = {
 
 
 COPIES = ("async.copy_view", "async.copy_pointers")
+GLOBAL = ("load_view_tko", "load_ptr_tko", "store_view_tko", "store_ptr_tko")
 KINDS = {"st.shared": "store", "ld.shared": "load", "ldmatrix": "ldmatrix", "stmatrix": "stmatrix"}
 
 
@@ -114,12 +116,48 @@ class Conversions(Observer):
             size = type.elem.pointee.bytes if name == "async.copy_pointers" else type.view.elem.bytes
             width = op.attr("width")
             each = f"cp.async.{'cg' if width == 16 else 'ca'}.shared.global", width
-            copies = [(r[0], r[2][2]) for r in records if r[0].startswith("cp.async")]
+            issued = [r for r in records if r[0].startswith("cp.async")]
+            copies = [(r[0], r[2][2]) for r in issued]
             parts = 1 << sum(1 for c in op.attrs["layout"].reg if c & op.attrs.get("part_mask", 0))
             self.moved.append(([each] * (op.attrs["layout"].num_regs * size // width // parts), copies))
+            assert masks_are_shared(op, op.attrs["layout"], {r[2][3:] for r in issued}, width // size)
+            if any(r[0] == "max.s32" for r in records):  # bytes of a chunk in which the tensor may end
+                assert width // size > 1 << op.attr("together")
+        elif name in GLOBAL:
+            value = (
+                op.results[0]
+                if name.startswith("load")
+                else op.operand("tile" if "view" in name else "value")
+            )
+            layout = op.attrs.get("layout", value.type.layout)
+            space = f"{name[:2] if name.startswith('st') else 'ld'}{self.lowering.space}"
+            issued = [
+                r
+                for r in records
+                if r[0].startswith((f"{space}.", f"{space[:2]}.relaxed", ACQUIRES[space[:2]]))
+            ]
+            size = getattr(value.type.elem, "bytes", 8)
+            wanted = [size << op.attr("vector")] * (layout.num_regs >> op.attr("vector"))
+            self.moved.append((wanted, [bytes_of(r[0]) for r in issued]))
+            assert masks_are_shared(op, layout, {r[3] for r in issued}, 1 << op.attr("vector"))
         elif name in ("load_shared", "store_shared"):
             moved = {moves_of(r[0]) for r in records if r[0].startswith(tuple(KINDS))}
             self.moved.append(({said_of(op)}, moved))
+
+
+ACQUIRES = {"ld": "ld.acquire", "st": "st.release"}
+
+
+def masks_are_shared(op: Any, layout: Any, found: set[Any], elements: int) -> bool:
+    """Whether the instructions of an access have no more masks than its groups of neighbours."""
+    together = op.attrs.get("together", op.attrs.get("vector", 0))
+    return len(found) <= max(1, layout.num_regs >> together) or elements > 1 << together
+
+
+def bytes_of(opcode: str) -> int:
+    found = re.search(r"(?:\.v(\d))?\.[bu](\d+)$", opcode)
+    assert found is not None
+    return int(found[1] or 1) * int(found[2]) // 8
 
 
 def said_of(op: Any) -> tuple[str, int]:
@@ -133,9 +171,7 @@ def said_of(op: Any) -> tuple[str, int]:
 
 def moves_of(opcode: str) -> tuple[str, int]:
     kind = next(kind for word, kind in KINDS.items() if opcode.startswith(word))
-    found = re.search(r"(?:\.v(\d))?\.[bu](\d+)$", opcode)
-    assert found is not None
-    return kind, 0 if kind.endswith("matrix") else int(found[1] or 1) * int(found[2]) // 8
+    return kind, 0 if kind.endswith("matrix") else bytes_of(opcode)
 
 
 class Watch:
@@ -187,6 +223,7 @@ def compare(kernels: list[Path], target: str) -> None:
     compared = 0
     plans: set[str] = set()
     copied = False
+    widths: set[int] = set()
     for kernel in kernels:
         found: dict[str, Any] = {}
 
@@ -206,7 +243,8 @@ def compare(kernels: list[Path], target: str) -> None:
             plans.add(plan)
         for wanted, moved in watch.moved:
             assert wanted == moved, kernel.stem
-            copied = copied or isinstance(moved, list)
+            copied = copied or isinstance(moved, list) and isinstance(moved[0], tuple)
+            widths |= {size for size in moved if isinstance(size, int)}
         for name, (barriers, words, size) in done(stages.ptx).items():
             want = found[name]
             assert (barriers, size) == (want[0], want[2]), f"{kernel.stem}: {name}"
@@ -215,3 +253,4 @@ def compare(kernels: list[Path], target: str) -> None:
     assert compared > len(kernels) // 2
     assert plans >= {"shared", "ldmatrix"}
     assert copied == (target != "sm_75")
+    assert widths == {1, 2, 4, 8, 16}, widths

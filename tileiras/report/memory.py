@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.views import unit_dim
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.lower.tileas_to_nvvm.state import elem_bytes
@@ -56,20 +57,6 @@ PARTS = (
 )
 
 
-def unit_dimension(view: Any) -> int:
-    """The dimension of a view's tile whose elements are neighbours in memory; -1 for none."""
-    from tileiras.compiler.lower.tileas_to_nvvm.views import view_steps
-
-    try:
-        _, dims = view_steps(view)
-    except AttributeError:
-        return -1
-    sparse = getattr(view, "sparse_dim", -1)
-    return next(
-        (d for d, m in enumerate(dims) if view.view.strides[m] == 1 and view.tile[d] > 1 and d != sparse), -1
-    )
-
-
 def accesses(watch: Watch, printed: Printed) -> list[dict[str, Any]]:
     """One row an op that reads or writes global memory, in the order of the code."""
     said: dict[int, dict[str, Any]] = {}
@@ -104,7 +91,7 @@ def _copy(op: Op, line: int) -> dict[str, Any]:
     threads = 32 * layout.num_warps
     count = max(1, num_elements(view.tile) * size // (width * threads))
     row = _row(op, line, "copy", width, count, f"cp.async, {width} bytes")
-    unit = unit_dimension(view)
+    unit = unit_dim(view)
     if unit >= 0:
         row["sectors"], row["least"] = sectors(view.tile, layout, size, unit, width)
         if view.tile[unit] * size < SECTOR:
@@ -149,7 +136,7 @@ def _access(op: Op, line: int, facts: dict[str, Any]) -> dict[str, Any]:
         value = op.operand("tile" if "view" in op.spec.name else "value").type  # type: ignore[union-attr]
         layout = op.attrs["layout"]
     if "view" in op.spec.name and layout is not None:
-        unit = unit_dimension(op.operand("view").type)  # type: ignore[union-attr]
+        unit = unit_dim(op.operand("view").type)  # type: ignore[union-attr]
         if unit >= 0:
             row["sectors"], row["least"] = sectors(
                 value.shape, layout, elem_bytes(value.elem), unit, made["bytes"]

@@ -107,6 +107,7 @@ Ptr = _interned(
     "Pointer to `pointee`; `attr` is a PtrAttr case name or None.",
     lambda t: f"ptr<{t.pointee}>" if t.attr is None else f"ptr<{t.pointee}, <{t.attr}>>",
 )
+Ptr.bytes = 8  # of a pointer in memory, as `Scalar.bytes`
 TileType = _interned(
     "TileType",
     ("elem", "shape"),

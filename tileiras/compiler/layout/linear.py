@@ -179,6 +179,14 @@ def blocked(shape: Sequence[int], order: Sequence[int], vector_bits: int, log2_w
     return LinearLayout(total, reg, lane, warp)
 
 
+def neighbours(layout: LinearLayout, low: int, count: int, most: int) -> int:
+    """log2 of a thread's registers that follow each other along the `count` index bits from `low` on, at most `most`."""
+    run = 0
+    while run < min(most, count, len(layout.reg)) and layout.reg[run] == 1 << (low + run):
+        run += 1
+    return run
+
+
 def remap_bits(layout: LinearLayout, moved: Sequence[int], bits: int) -> LinearLayout:
     """Every index bit k goes to bit moved[k]; a negative entry drops the bit (it must be invariant or unused)."""
     columns = [1 << to if to >= 0 else 0 for to in moved]

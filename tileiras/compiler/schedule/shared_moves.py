@@ -25,7 +25,7 @@ def load_plan(op: Op, target: Any) -> dict[str, Any]:
     """The attributes of a `load_shared`."""
     type: Any = op.results[0].type
     columns = op.attrs["arrangement"]
-    if matrix_load(columns, type.layout, _bytes(type)) is not None:
+    if matrix_load(columns, type.layout, type.elem.bytes) is not None:
         return {"plan": convert.MATRICES}
     return {"plan": convert.SHARED, "vector": neighbours(type, columns)}
 
@@ -41,7 +41,7 @@ def store_plan(op: Op, target: Any) -> dict[str, Any]:
         and target is not None
         and target.has(STMATRIX)
         and not any(type.layout.replicated)
-        and matrix_load(columns, type.layout, _bytes(type)) is not None
+        and matrix_load(columns, type.layout, type.elem.bytes) is not None
     ):
         return {"plan": convert.STMATRIX}
     return {"plan": convert.SHARED, "vector": vector}
@@ -50,14 +50,10 @@ def store_plan(op: Op, target: Any) -> dict[str, Any]:
 def neighbours(type: Any, columns: tuple[int, ...]) -> int:
     """Register bits that are neighbours in shared memory, up to 16 bytes."""
     offsets = placed(type.layout, columns).ins[REGISTER]
-    size, found = _bytes(type), 0
+    size, found = type.elem.bytes, 0
     while size << found < CHUNK_BYTES and size << found in offsets:
         found += 1
     return found
-
-
-def _bytes(type: Any) -> int:
-    return getattr(type.elem, "bytes", 8)  # of a pointer
 
 
 MOVES: dict[str, Callable[[Op, Any], dict[str, Any]]] = {"load_shared": load_plan, "store_shared": store_plan}

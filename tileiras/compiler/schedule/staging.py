@@ -162,7 +162,7 @@ def run_of_pointers(op: Op, facts: Facts) -> tuple[int, int]:
     unit, count = facts.pointer_vector(pointers, mask, elem.bytes)
     layout = getattr(pointers.type, "layout", None)
     if layout is not None:
-        count = min(count, facts.pointer_run(pointers, mask, layout, elem.bytes)[0])
+        count = min(count, 1 << facts.pointer_run(pointers, mask, layout, elem.bytes))
     return unit, count
 
 

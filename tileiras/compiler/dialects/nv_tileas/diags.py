@@ -296,6 +296,25 @@ in: function
       nv_tileas.free_shared %one : !nv_tileas.shared
 """
 
+WIDE = _rule(122, "attribute '{name}' is {given}: {why}")
+"""
+cause: In a text, an access of global memory moves more elements with an instruction than its layout, its alignment or the
+extent of its tensor allow.
+remedy: Say less, or leave the attribute out and let TileASPlaceShared choose; promise alignment (assume) where there is more.
+In a normal compile this is a defect: report the kernel, made small with `tileiras-reduce`.
+
+  $ tileiras-opt k.tileir --pass TileASPlaceShared
+  #b = #linear<7, reg = [1, 2], lane = [4, 8, 16, 32, 64], warp = [0, 0]>
+  nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 90 : i32} {
+    nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+    ^bb0(%p: tensor<128xptr<f32>, #b>):
+-     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, vector = 2 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
++     %x, %t = nv_tileas.load_ptr_tko %p {memory_ordering_semantics = weak, vector = 0 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>} : tensor<128xptr<f32>, #b> -> tensor<128xf32, #b>, !cuda_tile.token
+      nv_tileas.return
+    }
+  }
+"""  # noqa: E501
+
 MAPS = _rule(120, "attribute 'nv_tileas.tensor_maps': {why}")
 """
 see: AS-0117

@@ -56,14 +56,26 @@ from tileiras.compiler.ir.spec import (
 D = "nv_tileas"
 
 
-def _layouts_differ(spec: OpSpec) -> None:
-    """Layouts of operands and results may differ in names only: shapes and elements count."""
+# Of accesses of global memory: log2 of the elements that go with an instruction, and under one mask.
+_VECTOR = Attr("vector", "i64", optional=True)
+_TOGETHER = Attr("together", "i64", optional=True)
+_GLOBAL = {
+    **dict.fromkeys(
+        ("load_view_tko", "store_view_tko", "load_ptr_tko", "store_ptr_tko"), (_VECTOR, _TOGETHER)
+    ),
+    **dict.fromkeys(("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko"), (_TOGETHER,)),
+}
+
+
+def _adapt(spec: OpSpec) -> None:
+    """Layouts of operands and results may differ in names only: shapes and elements count. Accesses say how wide they are."""
+    spec.attrs += _GLOBAL.get(spec.name, ())
     spec.same_shape += spec.same_type
     spec.same_elem += spec.same_type
     spec.same_type = ()
 
 
-BY_NAME = tables(D, _layouts_differ)
+BY_NAME = tables(D, _adapt)
 MODULE = BY_NAME["module"]
 FUNC = BY_NAME["func"]
 
@@ -171,14 +183,14 @@ COPY_VIEW = OpSpec(  # cp.async of a tile of a view; elements outside of the vie
     doc="Copies a tile of a view to shared memory, nobody waits; elements outside of the view arrive as zeros.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"), Arg("view", "any"),
               Arg("index", "scalar:int", VARIADIC), Arg("token", "token", OPTIONAL)),
-    attrs=(Attr("start", "i64"), Attr("width", "i64"), Attr("inbounds", "bools", optional=True)),
+    attrs=(Attr("start", "i64"), Attr("width", "i64"), Attr("inbounds", "bools", optional=True), _TOGETHER),
 )  # fmt: skip
 COPY_POINTERS = OpSpec(  # cp.async of what a tile of pointers points at; what is masked off arrives as zeros
     "async.copy_pointers", dialect=D,
     doc="Copies what a tile of pointers points at to shared memory, nobody waits; elements that are masked off arrive as zeros.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"), Arg("source", "any"),
               Arg("mask", "any", OPTIONAL), Arg("token", "token", OPTIONAL)),
-    attrs=(Attr("start", "i64"), Attr("width", "i64")),
+    attrs=(Attr("start", "i64"), Attr("width", "i64"), _TOGETHER),
 )  # fmt: skip
 COMMIT_GROUP = OpSpec("async.commit_group", dialect=D, doc="What was copied since the last one is a group.")
 WAIT_GROUP = OpSpec(

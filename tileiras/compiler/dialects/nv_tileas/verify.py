@@ -135,17 +135,32 @@ def check_worked_in(op: Op) -> None:
         raise Invalid(D.BUFFER, what=f"layout {layout}, expected one of {have.bits} index bits")
 
 
+def check_access(op: Op) -> None:
+    """A load or store of global memory: what its layout says, where it says how wide it is."""
+    check = check_worked_in if op.spec.name in WORKED_ON else tensors.RULES.checks.get(op.spec.name)
+    if check is not None:
+        check(op)
+    if op.attrs.get("vector") or op.attrs.get("together"):
+        check_widths(op)
+
+
+check_widths = later("nv_tileas.verify_accesses", "check_widths")
 # ops -> the operand that has the layout in which they work
 WORKED_ON = {
     "store_view_tko": "tile", "store_ptr_tko": "value", "atomic_red_view_tko": "value", "reduce": "operands",
     "local_write": "value",
 }  # fmt: skip
+ACCESSES = (
+    "load_view_tko", "load_ptr_tko", "atomic_rmw_tko", "atomic_cas_tko", "store_view_tko", "store_ptr_tko",
+    "atomic_red_view_tko",
+)  # fmt: skip
 RULES = Rules()
 RULES.constraint = constraint
 RULES.type_problem = tensors.type_problem
 RULES.checks = {
     **tensors.RULES.checks,
     **dict.fromkeys(WORKED_ON, check_worked_in),
+    **dict.fromkeys(ACCESSES, check_access),
     "convert_layout": check_convert_layout,
     "func": check_func,
     "async.pipeline.create": later("nv_tileas.verify_pipelines", "check_create"),

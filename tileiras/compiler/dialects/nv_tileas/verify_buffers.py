@@ -8,6 +8,7 @@ from tileiras.diag import Catalogue
 
 from ..nv_tileaa.kernel_spec import KEY
 from .rings import BUFFER_BYTES
+from .verify_accesses import check_widths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def check_copy(op: Op) -> None:
     size = max(1, getattr(elem, "bits", 8) // 8)
     if width < size or layout.bits < (width // size).bit_length() - 1:
         raise Invalid(D.BUFFER, what=f"chunks of {width} bytes in a tile of {size << layout.bits}")
+    if op.attrs.get("together"):
+        check_widths(op)
     check_place("start", op.attr("start"), arranged(op, layout.bits), size, op.operands[0])
 
 

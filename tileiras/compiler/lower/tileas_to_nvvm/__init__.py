@@ -15,7 +15,6 @@ from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Addr, Function, Module, Var
 from tileiras.compiler.nvvm.inst import NoInstruction
-from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.target.registers import reg_class
 from tileiras.diag import ERROR, Diag, FatalError
 
@@ -219,7 +218,7 @@ def lower_function(
         from tileiras.compiler.dialects.nv_tileas.tensor_maps import maps_of
 
         fn.tensor_maps = maps_of(op)
-    lowering = Lowering(fn, target, sink, spec.num_warps, Facts(), globals_, lower_op)
+    lowering = Lowering(fn, target, sink, spec.num_warps, globals_, lower_op)
     if debug is not None:
         from .debug import Positions
 

@@ -1,14 +1,15 @@
 """Where the elements of a tile lie in global memory.
 
 Addresses are split three ways: what the whole CTA shares (64-bit, once), what a thread adds (from its lane
-and warp), and what a register adds (an immediate where strides are static). Registers whose elements are
-neighbours in memory, aligned as the facts promise and masked alike, travel as one vector.
+and warp), and what a register adds (an immediate where strides are static). The op says which registers are
+neighbours in memory under one mask.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.ir.types import GatherScatterView, StridedView
-from tileiras.compiler.layout.linear import dim_bits, log2
+from tileiras.compiler.ir.views import unit_dim
+from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.target.cost import CostModel
 
 from .bounds import below64, counts_below, difference, limit_masks, narrow_index, room, tile_start
@@ -26,17 +27,14 @@ if TYPE_CHECKING:
 class Access:
     """Where a tile lives in global memory: per register an address (Reg, byte offset) and a mask."""
 
-    __slots__ = ("alignment", "left", "masks", "offsets", "pointers", "run")
+    __slots__ = ("left", "masks", "offsets", "pointers")
 
     def __init__(
-        self, pointers: list[Any], offsets: list[int], masks: list[Any], run: int, alignment: int,
-        left: list[Any] | None = None,
-    ) -> None:  # fmt: skip
+        self, pointers: list[Any], offsets: list[int], masks: list[Any], left: list[Any] | None = None
+    ) -> None:
         self.pointers = pointers  # 64-bit base per register
         self.offsets = offsets  # bytes per register
         self.masks = masks  # predicate or None per register
-        self.run = run  # registers 0..run-1 (and every aligned group of them) are neighbours in memory
-        self.alignment = alignment  # bytes the address of each group is known to be a multiple of
         self.left = left  # elements from each register to the extent, where `masks` leave that dimension out
 
 
@@ -46,9 +44,9 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     `chunk`: elements that an asynchronous copy moves at once. Where an extent may end inside of a chunk, the result
     has `left` in the place of a mask for that dimension.
     """
+    together = _together(lowering, op)
     b = lowering.b
-    view_value: Any = op.operand("view")
-    view = lowering.env[view_value]
+    view = lowering.env[op.operand("view")]  # type: ignore[index]
     type = view.type
     tensor: Any = type.view
     size = elem_bytes(tensor.elem)
@@ -59,11 +57,7 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
     sparse = type.sparse_dim if isinstance(type, GatherScatterView) else -1  # type: ignore[attr-defined]
     indices = op.group("index")
     uniform: Any = view.base
-    run_dim = next(
-        (d for d, m in enumerate(dims) if type.view.strides[m] == 1 and shape[d] > 1 and d != sparse), -1
-    )
-    run = _run_of(layout, spans[run_dim], size) if run_dim >= 0 else 1
-    alignment = lowering.facts.pointer_alignment(view_value)
+    run_dim = unit_dim(type)
     # beside accumulators, and above all those of wgmma, which ptxas cannot move: what waits through a loop is kept small
     sparing = chunk > 0
     registers: list[list[Any]] = []  # per dimension: (64-bit terms, static bytes) per register
@@ -80,12 +74,6 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
         coords = coordinates(lowering, layout, *spans[d])
         safe = bool(inbounds and d < len(inbounds) and inbounds[d])
         stride64 = widened(lowering, (stride, stride_bits), signed=True)
-        if d != run_dim:
-            alignment = min(alignment, lowering.facts.stride_alignment(view_value, m, size))
-        elif isinstance(type, StridedView):
-            alignment = min(alignment, size * (steps[d] & -steps[d]))
-        elif sparse >= 0:
-            alignment = min(alignment, size * lowering.facts.divisor(indices[d]))
         if d == sparse:
             rows = _sparse_rows(lowering, indices[d], layout, spans[d], value_type)
             scale = b.mul(64, stride64, size)
@@ -118,17 +106,12 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
             if not counts_below(lowering, indices[d], tiles):
                 masks.append(limit_masks(lowering, (tiles, 32), indices[d], 1, [0] * len(coords), 1, sparing))
         elif not safe:
-            if d == run_dim and lowering.facts.extent_divisor(view_value, m) % max(chunk, 1):
+            if d == run_dim and together < chunk:
                 limit = room(lowering, extent, indices[d], steps[d], shape[d])
                 remaining = [difference(lowering, limit, c) for c in coords]
                 continue
-            if d == run_dim and run > 1:  # neighbours inside a divisor of the extent share their mask
-                group = min(run, lowering.facts.extent_divisor(view_value, m))
-                if isinstance(type, StridedView):
-                    group = min(group, steps[d] & -steps[d])
-                elif sparse >= 0:
-                    group = min(group, lowering.facts.divisor(indices[d]))
-                coords = [coords[r - r % group] for r in range(len(coords))]
+            if d == run_dim:  # neighbours that are inside together share their mask
+                coords = [coords[r - r % together] for r in range(len(coords))]
             if sparing and len(set(coords)) > 1:
                 varying.append((len(masks), d, coords))
                 masks.append([])
@@ -170,7 +153,24 @@ def view_access(lowering: Lowering, op: Op, value_type: Any, layout: Any, chunk:
         for column in masks:
             mask = b.pand(mask, column[r])
         combined.append(mask)
-    return Access(pointers, offsets, combined, run, alignment, remaining)
+    return Access(pointers, offsets, combined, remaining)
+
+
+def vector(lowering: Lowering, op: Op) -> int:
+    """Elements that each instruction of a load or store moves."""
+    found = op.attrs.get("vector")
+    if found is None:
+        raise lowering.undecided(op, "vector", "TileASPlaceShared")
+    return 1 << found
+
+
+def _together(lowering: Lowering, op: Op) -> int:
+    """Registers of an access that are neighbours in memory under one mask."""
+    found = op.attrs.get("together", op.attrs.get("vector"))
+    if found is None:
+        name = "vector" if "vector" in op.spec.attr_by_name else "together"
+        raise lowering.undecided(op, name, "TileASPlaceShared")
+    return 1 << found
 
 
 def _changes(lowering: Lowering, op: Op, index: Value) -> bool:
@@ -291,47 +291,13 @@ def _sparse_rows(
     return out
 
 
-def _run_of(layout: Any, span: tuple[int, int], size: int) -> int:
-    """Registers that are neighbours along one dimension: leading register columns 1, 2, 4 ... of that dimension."""
-    low, count = span
-    run = 0
-    limit = log2(16 // size)
-    while run < limit and run < count and run < len(layout.reg) and layout.reg[run] == 1 << (low + run):
-        run += 1
-    return 1 << run
-
-
-def vector_width(access: Access, size: int, first: int) -> int:
-    """Registers from `first` that one instruction may move: neighbours, aligned, under one mask."""
-    width = access.run
-    while width > 1 and (width * size > 16 or width * size > access.alignment):
-        width >>= 1
-    while width > 1:
-        if first % width == 0:
-            mask, pointer, offset = access.masks[first], access.pointers[first], access.offsets[first]
-            if all(
-                access.masks[first + i] is mask
-                and access.pointers[first + i] is pointer
-                and access.offsets[first + i] == offset + i * size
-                for i in range(1, width)
-            ):
-                return width
-        width >>= 1
-    return 1
-
-
 def pointer_access(lowering: Lowering, op: Op, pointers: Value, layout: Any) -> Access:
     regs = lowering.regs_as(pointers, layout)
     mask = op.operand("mask")
     masks = list(lowering.regs_as(mask, layout)) if mask is not None else [None] * layout.num_regs
     size = elem_bytes(pointers.type.elem.pointee)  # type: ignore[attr-defined]
-    run, alignment = lowering.facts.pointer_run(pointers, mask, layout, size)
-    if run > 1:  # the facts promise neighbours: address the group by its first register
-        bases, offsets, group_masks = [], [], []
-        for r in range(layout.num_regs):
-            first = r - r % run
-            bases.append(regs[first])
-            offsets.append((r - first) * size)
-            group_masks.append(masks[first])
-        return Access(bases, offsets, group_masks, run, alignment)
-    return Access(list(regs), [0] * layout.num_regs, masks, 1, size)
+    together = _together(lowering, op)
+    places = range(layout.num_regs)
+    first = [r - r % together for r in places]  # addresses the group
+    offsets = [r % together * size for r in places]
+    return Access([regs[r] for r in first], offsets, [masks[r] for r in first])

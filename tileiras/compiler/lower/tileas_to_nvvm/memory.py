@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tileiras.compiler.nvvm.code import Reg
 
-from .addresses import Access, pointer_access, vector_width, view_access
+from .addresses import Access, pointer_access, vector, view_access
 from .guarded import indices_in_range, split
 from .shape import constant_operand
 from .shared import broadcast_owned, owner_guard
@@ -76,21 +76,16 @@ def lower_load_view(lowering: Lowering, op: Op) -> None:
 def _load(lowering: Lowering, op: Op, result: Value, access: Access, pads: list[Any]) -> None:
     b = lowering.b
     type: Any = result.type
-    size = elem_bytes(type.elem)
-    if lowering.observer is not None:
-        lowering.observer.access = access
     opcode = load_opcode(lowering, op)
     strong = op.attr("memory_ordering_semantics") != "weak"
     count = type.layout.num_regs
     guard_owner = owner_guard(lowering, type.layout) if strong else None
     out: list[Any] = []
-    r = 0
-    while r < count:
-        width = 1 if strong else vector_width(access, size, r)
+    width = vector(lowering, op)
+    for r in range(0, count, width):
         address = b.address(access.pointers[r], access.offsets[r])
         guard = b.pand(access.masks[r], guard_owner)
         out += load_vector(lowering, type.elem, address, width, opcode, guard, pads[r : r + width])
-        r += width
     if strong and guard_owner is not None:
         out = list(broadcast_owned(lowering, op, Tile(type.elem, type.shape, type.layout, out)))
     lowering.define(result, out)
@@ -109,19 +104,13 @@ def _store(lowering: Lowering, op: Op, value: Value, access: Access) -> None:
     layout = op.attrs["layout"]
     regs = lowering.regs_as(value, layout)
     elem = value.type.elem  # type: ignore[attr-defined]
-    size = elem_bytes(elem)
-    if lowering.observer is not None:
-        lowering.observer.access = access
     opcode = store_opcode(lowering, op)
-    strong = op.attr("memory_ordering_semantics") != "weak"
     owner = owner_guard(lowering, layout)
-    r = 0
-    while r < len(regs):
-        width = 1 if strong else vector_width(access, size, r)
+    width = vector(lowering, op)
+    for r in range(0, len(regs), width):
         address = b.address(access.pointers[r], access.offsets[r])
         guard = b.pand(access.masks[r], owner)
         store_vector(lowering, elem, address, regs[r : r + width], opcode, guard)
-        r += width
 
 
 def lower_load_ptr(lowering: Lowering, op: Op) -> None:

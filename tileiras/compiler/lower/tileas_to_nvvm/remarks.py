@@ -6,9 +6,12 @@ what was planned. It exists only when a remark was asked for; otherwise lowering
 
 from __future__ import annotations
 
+from tileiras.compiler.ir.views import unit_dim, view_dims
 from tileiras.compiler.layout import convert as plans
 from tileiras.compiler.layout.gf2 import apply
+from tileiras.compiler.layout.linear import dim_bits, log2, neighbours
 from tileiras.compiler.nvvm.inst import PSEUDO
+from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.target.registers import moved_bytes
 from tileiras.diag import REMARK, Diag, Emitted
 
@@ -226,12 +229,12 @@ _WHAT = {
 class Observer:
     """Emits the remarks of one function."""
 
-    __slots__ = ("access", "asked", "lowering", "trips")
+    __slots__ = ("asked", "facts", "lowering", "trips")
 
     def __init__(self, lowering: Lowering, asked: dict[str, str]) -> None:
         self.lowering = lowering
         self.asked = asked  # kind -> category
-        self.access: Any = None  # the Access of the load or store at hand, as memory.py made it
+        self.facts = Facts()
         self.trips: list[
             Any
         ] = []  # (layout, layout, SharedPlan) of the round trips of the op at hand, from convert.py
@@ -243,7 +246,6 @@ class Observer:
             return rule(self.lowering, op)
         code = self.lowering.b.code
         start = len(code)
-        self.access = None
         self.trips = []
         rule(self.lowering, op)
         counts: dict[str, int] = {}
@@ -287,7 +289,6 @@ def _access(observer: Observer, op: Op, counts: dict[str, int]) -> None:
     widest = max(found, key=_bytes_of)
     moved = _bytes_of(widest)
     observer.say(ACCESS, op, what=what, bytes=moved, instruction=widest, count=sum(found.values()))
-    access = observer.access
     if what == "load":
         value: Any = op.results[0].type
         layout = value.layout
@@ -297,7 +298,7 @@ def _access(observer: Observer, op: Op, counts: dict[str, int]) -> None:
     size = elem_bytes(value.elem)
     possible = min(WIDEST_BYTES, size * layout.num_regs)
     if moved < possible:
-        reason = _narrow(observer.lowering.facts, op, value, access, size, possible)
+        reason = _narrow(observer.facts, op, value, layout, size, possible)
         observer.say(NARROW, op, what=what, possible=possible, bytes=moved, reason=reason)
     if size * (1 << value_bits(value)) < SECTOR_BYTES:
         return  # the whole tile is smaller than what the memory moves
@@ -313,7 +314,7 @@ def value_bits(type: Any) -> int:
     return bits
 
 
-def _narrow(facts: Any, op: Op, value: Any, access: Any, size: int, possible: int) -> str:
+def _narrow(facts: Facts, op: Op, value: Any, layout: Any, size: int, possible: int) -> str:
     """Why a thread's neighbouring elements travel one by one."""
     if op.attr("memory_ordering_semantics") != "weak":
         return f"{op.attr('memory_ordering_semantics')} accesses are made element by element"
@@ -321,14 +322,19 @@ def _narrow(facts: Any, op: Op, value: Any, access: Any, size: int, possible: in
         known = _known_of_view(facts, op, value, size, possible)
         if known:
             return known
-    if access is None or access.run == 1:
+        unit, _ = _row(op)
+        run = 1 << neighbours(layout, *dim_bits(value.shape)[unit], log2(WIDEST_BYTES // size))
+        alignment = facts.view_alignment(op, unit)
+        if run > 1 and alignment < min(possible, run * size):
+            return f"the address is only known to be a multiple of {alignment} bytes"
+        if facts.view_together(op, unit) < run:
+            return "neighbouring elements have different masks: the extent is not known to be a multiple of the vector"
+    else:
+        pointers: Any = op.operand("source" if op.results[0].type is value else "destination")
+        run = 1 << facts.pointer_run(pointers, op.operand("mask"), layout, size)
+    if run == 1:
         return "the elements of a thread are not neighbours in memory, or not known to be"
-    if access.alignment < min(possible, access.run * size):
-        return f"the address is only known to be a multiple of {access.alignment} bytes"
-    group = access.masks[: access.run]
-    if any(mask is not group[0] for mask in group):
-        return "neighbouring elements have different masks: the extent is not known to be a multiple of the vector"
-    return f"a thread holds {access.run} neighbouring elements of {size} bytes"
+    return f"a thread holds {run} neighbouring elements of {size} bytes"
 
 
 def _no_row(op: Op) -> str:
@@ -342,23 +348,17 @@ def _no_row(op: Op) -> str:
     return "no dimension of the tile is known to have stride 1"
 
 
-def _row(op: Op, shape: Any) -> tuple[int, int]:
+def _row(op: Op) -> tuple[int, int]:
     """(tile dimension whose elements are neighbours in memory, its tensor dimension); (-1, -1) for none."""
-    from .views import view_steps
-
     type: Any = op.operand("view").type  # type: ignore[union-attr]
-    _, dims = view_steps(type)
-    sparse = getattr(type, "sparse_dim", -1)
-    return next(
-        ((d, m) for d, m in enumerate(dims) if type.view.strides[m] == 1 and shape[d] > 1 and d != sparse),
-        (-1, -1),
-    )
+    unit = unit_dim(type)
+    return unit, view_dims(type)[unit] if unit >= 0 else -1
 
 
 def _known_of_view(facts: Any, op: Op, value: Any, size: int, possible: int) -> str:
     """What about a view is not known well enough for vectors; "" when all is."""
     view: Any = op.operand("view")
-    d, m = _row(op, value.shape)
+    d, m = _row(op)
     if d < 0:
         return _no_row(op)
     if value.shape[d] * size < possible:
@@ -386,7 +386,7 @@ def _warp_bytes(op: Op, value: Any, layout: Any, size: int, moved: int) -> tuple
         if not shape:
             return SECTOR_BYTES, ""
     else:
-        run_dim, _ = _row(op, shape)
+        run_dim, _ = _row(op)
         if run_dim < 0:
             return min(moved, SECTOR_BYTES), _no_row(op)
     low = sum(extent.bit_length() - 1 for extent in shape[run_dim + 1 :])

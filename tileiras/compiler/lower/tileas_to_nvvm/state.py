@@ -9,7 +9,6 @@ with undefined upper bits (whoever looks at them extends first, see `arith.sext`
 
 from __future__ import annotations
 
-from tileiras.compiler.ir.types import Ptr
 from tileiras.compiler.layout import convert
 from tileiras.compiler.nvvm.build import Builder, _sym
 from tileiras.compiler.nvvm.code import Function, Reg
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 def elem_bytes(elem: Type) -> int:
     """Bytes of one element in memory (i1: 1; 4-bit types: 1, see memory)."""
-    return 8 if isinstance(elem, Ptr) else elem.bytes  # type: ignore[attr-defined]
+    return elem.bytes  # type: ignore[attr-defined, no-any-return]
 
 
 class Tile:
@@ -76,7 +75,6 @@ class Lowering:
         target: Sm,
         sink: Sink,
         num_warps: int,
-        facts: Any,
         globals_: dict[str, Any],
         lower_op: Callable[[Lowering, Op], None],
     ) -> None:
@@ -91,7 +89,6 @@ class Lowering:
         self.passed_over: tuple[Any, bool] | None = (
             None  # label behind what one warp, or thread, has just run
         )
-        self.facts = facts
         self.globals = globals_
         self.agent: int | None = None  # whose code this is; see roles.py
         self.loops: list[Any] = []  # innermost last; see control.py

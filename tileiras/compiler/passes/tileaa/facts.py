@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import Bounded, DivBy, GatherScatterView, Ptr, StridedView
+from tileiras.compiler.ir.views import unit_dim, view_dims
 from tileiras.compiler.ir.walk import DEEP, parts_first
 
 from .axis import MAX_DIVISOR, AxisFacts, low_bit, makers
@@ -140,31 +141,41 @@ class Facts:
     def view_vector(self, op: Op) -> tuple[int, int]:
         """(view dimension with unit stride or -1, neighbours one access may move along it) of a view load or store."""
 
-        view = op.operand("view")
-        assert view is not None
-        type: Any = view.type
-        tensor = type.view
-        size = tensor.elem.bits // 8 or 1 if not isinstance(tensor.elem, Ptr) else 8
-        dims = getattr(type, "dim_map", None) or tuple(range(len(type.tile)))
-        sparse = getattr(type, "sparse_dim", -1) if isinstance(type, GatherScatterView) else -1
-        unit = next(
-            (d for d, m in enumerate(dims) if tensor.strides[m] == 1 and type.tile[d] > 1 and d != sparse), -1
-        )
+        type: Any = op.operand("view").type  # type: ignore[union-attr]
+        unit = unit_dim(type)
         if unit < 0:
             return -1, 1
+        count = max(1, self.view_alignment(op, unit) // type.view.elem.bytes)
+        return unit, min(count, self.view_together(op, unit), type.tile[unit])
+
+    def view_alignment(self, op: Op, unit: int) -> int:
+        """Bytes that the address of each row of a view load or store is a multiple of, at most 16."""
+        view: Any = op.operand("view")
+        type = view.type
+        size = type.view.elem.bytes
         alignment = self.pointer_alignment(view)
-        for d, m in enumerate(dims):
+        for d, m in enumerate(view_dims(type)):
             if d != unit:
                 alignment = min(alignment, self.stride_alignment(view, m, size))
-        if isinstance(type, StridedView):
-            alignment = min(alignment, size * low_bit(type.traversal[unit]))  # type: ignore[attr-defined]
-        if sparse >= 0:
-            alignment = min(alignment, size * self.divisor(op.group("index")[unit]))
+        return min(alignment, size * self._start_divisor(op, unit))
+
+    def view_together(self, op: Op, unit: int) -> int:
+        """Neighbours of a row that are inside of the tensor, or outside, together; more than there are where all are inside."""
+        view: Any = op.operand("view")
         inbounds = op.attrs.get("inbounds")
-        count = max(1, alignment // size)
-        if not (inbounds and inbounds[unit]):
-            count = min(count, self.extent_divisor(view, dims[unit]))
-        return unit, min(count, type.tile[unit])
+        if inbounds and inbounds[unit]:
+            return MAX_DIVISOR
+        extent = self.extent_divisor(view, view_dims(view.type)[unit])
+        return min(extent, self._start_divisor(op, unit))
+
+    def _start_divisor(self, op: Op, unit: int) -> int:
+        """A power of two that divides the element at which each row of a tile begins, beside its extent."""
+        type: Any = op.operand("view").type  # type: ignore[union-attr]
+        if isinstance(type, StridedView):
+            return low_bit(type.traversal[unit])  # type: ignore[attr-defined]
+        if isinstance(type, GatherScatterView):
+            return self.divisor(op.group("index")[unit])
+        return MAX_DIVISOR
 
     # ---- pointer tiles
     def axis(self, value: Value) -> Any:
@@ -188,20 +199,14 @@ class Facts:
             count //= 2
         return (d if axis.contig[d] > 1 else -1), max(1, count)
 
-    def pointer_run(self, pointers: Value, mask: Value | None, layout: Any, size: int) -> tuple[int, int]:
-        """(registers that are neighbours in memory under one mask, their alignment in bytes) of a pointer tile."""
-        from tileiras.compiler.layout.linear import dim_bits
+    def pointer_run(self, pointers: Value, mask: Value | None, layout: Any, size: int) -> int:
+        """log2 of a thread's pointers in a row under one mask; each group of them is aligned to its bytes."""
+        from tileiras.compiler.layout.linear import dim_bits, log2, neighbours
 
         d, count = self.pointer_vector(pointers, mask, size)
         if d < 0 or count == 1:
-            return 1, size
-        low, bits = dim_bits(pointers.type.shape)[d]  # type: ignore[attr-defined]
-        run = 0
-        while (
-            run < bits and 2 << run <= count and run < len(layout.reg) and layout.reg[run] == 1 << (low + run)
-        ):
-            run += 1
-        return 1 << run, size << run
+            return 0
+        return neighbours(layout, *dim_bits(pointers.type.shape)[d], log2(count))  # type: ignore[attr-defined]
 
 
 def _widths_of(value: Value) -> list[Value]:

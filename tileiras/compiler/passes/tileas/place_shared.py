@@ -9,7 +9,8 @@ memory op carries an access of another thread that conflicts and no barrier came
 stores and loads belongs to the op.
 
 Loads from buffers and stores to them are told here how they go: `load_shared {plan = "ldmatrix"}`, or
-`{plan = "shared", vector = 2}` for four elements an access.
+`{plan = "shared", vector = 2}` for four elements an access. So are those of global memory: `load_view_tko {vector = 2}`. A text
+may say less; more than is known to be aligned, or to lie inside of the tensor together, is an error.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.schedule.exchange import EXCHANGES, in_rounds
+from tileiras.compiler.schedule.global_moves import ACCESSES, widths
 from tileiras.compiler.schedule.shared_moves import MOVES
 from tileiras.compiler.target.tcgen05 import STATE_BYTES
 
@@ -46,7 +48,7 @@ class PlaceShared(Pass):
     NAME = "TileASPlaceShared"
     SUMMARY = "Give exchanges their places in shared memory and put barriers where threads must wait"
     """
-    does: places of exchanges in shared memory, how buffers are read and written, barriers in front of what must wait
+    does: places of exchanges in shared memory, how buffers and global memory are accessed, barriers in front of what must wait
     needed: nv_tileas.module
     """
     __slots__ = ()
@@ -64,6 +66,8 @@ class PlaceShared(Pass):
             move = MOVES.get(op.spec.name)
             if move is not None:
                 op.attrs = {**op.attrs, **move(op, context.target)}
+            if op.spec.name in ACCESSES:
+                placer.access(op, widths(op, func, context.analyses))
         placer.block(func.regions[0].block)
         if placer.most:
             func.attrs[SHARED_BYTES] = (placer.most + ALIGN - 1) & -ALIGN
@@ -85,6 +89,18 @@ class _Placer:
         self.ends: dict[Value, int] = {}
         self.most = 0
         self.failed = False
+
+    def access(self, op: Op, found: dict[str, int]) -> None:
+        """Says how an op goes to global memory: as widely as it can, or as the text says."""
+        for name, most in found.items():
+            given = op.attrs.get(name, most)
+            if given > most:
+                from tileiras.compiler.dialects.nv_tileas import diags as D
+
+                why = f"only {1 << most} of a thread's elements are known to be aligned, and inside of the tensor together"
+                self.context.sink.emit(D.WIDE, op, name=name, given=given, why=why)
+                self.failed = True
+        op.attrs = {**op.attrs, **{name: most for name, most in found.items() if name not in op.attrs}}
 
     def block(self, block: Block) -> None:
         for op in list(block.ops):
