@@ -98,7 +98,7 @@ def test_images_of_ptxas(target: str) -> None:
     assert image.globals["factor"].section == ".nv.constant3"
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_100f", "sm_103f", "sm_120", "sm_120f"])
 def test_agrees_with_cuobjdump(target: str, tmp_path: Path) -> None:
     data = build(target)
     path = tmp_path / "k.cubin"
@@ -118,6 +118,14 @@ def test_agrees_with_cuobjdump(target: str, tmp_path: Path) -> None:
             line for line in dump.splitlines() if f": {kernel.symbol}(" in line and "register count" in line
         ]
         assert registers and registers[0].endswith(f"register count: {kernel.registers}")
+
+
+@pytest.mark.parametrize("number", [100, 103, 120])
+def test_an_image_of_a_family_says_what_the_plain_one_does(number: int) -> None:
+    """It runs on the same GPUs, and nothing in it tells which of the two ptxas was asked for."""
+    family, plain = (read_cubin(build(f"sm_{number}{suffix}")) for suffix in ("f", ""))
+    assert family.arch == plain.arch == f"sm_{number}"
+    assert family.sections[".nv.compat"] == plain.sections[".nv.compat"]
 
 
 @pytest.mark.parametrize(

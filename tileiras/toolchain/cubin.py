@@ -120,7 +120,8 @@ class Cubin:
 
     def __init__(self, sm: int, arch: str) -> None:
         self.sm = sm
-        self.arch = arch  # "sm_90a"
+        # "sm_90a", as cuobjdump says it; ptxas writes nothing that tells an image for sm_100f from one for sm_100
+        self.arch = arch
         self.kernels: dict[str, Kernel] = {}
         self.globals: dict[str, Global] = {}
         self.host: str | None = None
