@@ -21,10 +21,15 @@ build-backend = "setuptools.build_meta"
 [project]
 name = "tile-lint"
 version = "1.2"
+[tool.setuptools]
+packages = ["tile_lint_more"]
+py-modules = ["tile_lint"]
 [project.entry-points."tileiras.passes"]
 LintLoads = "tile_lint:LintLoads"
 MarkSeen = "tile_lint:MarkSeen"
 Breaks = "tile_lint:Breaks"
+Leaves = "tile_lint:Leaves"
+InPackage = "tile_lint_more.passes:InPackage"
 TileASSelectAtoms = "tile_lint:Taken"
 Nowhere = "tile_lint:Nowhere"
 """
@@ -70,6 +75,14 @@ class Breaks(Pass):
         return func.no_such_thing
 
 
+class Leaves(Breaks):
+    NAME = "Leaves"
+    __slots__ = ()
+
+    def run(self, func, context):
+        raise SystemExit(0)
+
+
 class Taken(Breaks):
     NAME = "TileASSelectAtoms"
     __slots__ = ()
@@ -81,6 +94,22 @@ class Nowhere(Breaks):
     __slots__ = ()
 '''
 
+IN_PACKAGE = """\
+from tileiras.compiler.ir.passes import Pass
+
+from .number import NUMBER
+
+
+class InPackage(Pass):
+    NAME = "InPackage"
+    AFTER = "ConvertTileAAToTileAS"
+    __slots__ = ()
+
+    def run(self, func, context):
+        func.attrs["nvvm.maxnreg"] = NUMBER
+        return True
+"""
+
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -89,6 +118,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = tmp_path_factory.mktemp("tile_lint")
     (project / "pyproject.toml").write_text(PROJECT)
     (project / "tile_lint.py").write_text(SOURCE)
+    (project / "tile_lint_more").mkdir()
+    (project / "tile_lint_more" / "__init__.py").write_text("")
+    (project / "tile_lint_more" / "number.py").write_text("NUMBER = 77\n")
+    (project / "tile_lint_more" / "passes.py").write_text(IN_PACKAGE)
     target = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
@@ -168,6 +201,7 @@ def test_the_command_and_the_library_run_it(package: Path, tmp_path: Path) -> No
     ("name", "code", "said"),
     [
         ("Breaks", 5, "the pass Breaks, which is not of this package, failed: AttributeError: "),
+        ("Leaves", 5, "the pass Leaves, which is not of this package, failed: SystemExit: 0"),
         (
             "TileASSelectAtoms",
             2,
@@ -210,3 +244,24 @@ def test_caches_know_package_version_and_content(package: Path, monkeypatch: pyt
     finally:
         file.write_text(source)
     assert identity("Unheard") == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("--option=--plugin=InPackage",), ("--option=--plugin", "--option=InPackage")], ids=len
+)
+def test_a_pass_that_was_edited_is_not_answered_by_the_cache(
+    package: Path, tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEIRAS_CACHE_DIR", str(tmp_path / "cache"))
+    out = tmp_path / "k.ptx"
+    line = ("tileiras.tools.build", "compile", "--arch=compute_90", KERNEL, "-o", out, *words)
+    number = package / "tile_lint_more" / "number.py"
+    source = number.read_text()
+    try:
+        assert tool(package, *line).returncode == 0
+        assert ".maxnreg 77" in out.read_text()
+        number.write_text("NUMBER = 99  # of another module than the pass\n")
+        done = tool(package, *line)
+        assert done.returncode == 0 and ".maxnreg 99" in out.read_text(), done.stderr
+    finally:
+        number.write_text(source)

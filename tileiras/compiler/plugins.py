@@ -9,6 +9,8 @@ It is looked up when somebody asks for it by name, never otherwise: a compile th
 
 from __future__ import annotations
 
+import os
+
 from tileiras.compiler.ir.passes import Pass
 from tileiras.compiler.pipeline import BY_NAME, OPTIONAL, PIPELINE, Row
 from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag
@@ -87,7 +89,7 @@ def rows(names: Iterable[str], sink: Sink) -> list[OutsideRow]:
         try:
             found = points[0].load()
             why = _why_not(found, name)
-        except Exception as error:  # code of others: whatever it does on import is its failure
+        except (Exception, SystemExit) as error:  # code of others: whatever it does on import is its failure
             why = f"{type(error).__name__}: {error}"
         if why:
             sink.emit(UNUSABLE, name=name, package=packages[0], why=why)
@@ -122,21 +124,35 @@ def _why_not(found: Any, name: str) -> str:
 
 
 def identity(name: str) -> str:
-    """What decides what a pass does, for keys of caches: package, version, digest of the module it lies in; empty for a name
-    that nobody offers."""
-    from importlib.util import find_spec
-
+    """What decides what a pass does, for keys of caches: package, version, digest of the modules it may be made of; empty for
+    a name that nobody offers."""
     from tileiras.toolchain.digest import digest_bytes
 
     words = []
     for point in _points(name):
-        spec = find_spec(point.module)
-        data = b""
-        if spec is not None and spec.origin:
-            with open(spec.origin, "rb") as file:
-                data = file.read()
-        words.append(f"{_package(point)} {point.value} {digest_bytes(data)}")
+        parts = []
+        for path in _modules(point):
+            with open(path, "rb") as file:
+                parts += [os.fsencode(path), file.read()]
+        words.append(f"{_package(point)} {point.value} {digest_bytes(*parts)}")
     return "; ".join(words)
+
+
+def _modules(point: EntryPoint) -> list[str]:
+    """The files of the module that an entry point names, or of all modules of the package that it lies in, by name: a pass may
+    import any of them. Nothing is imported for it."""
+    from importlib.util import find_spec
+
+    spec = find_spec(point.module.partition(".")[0])
+    if spec is None:
+        return []
+    if spec.submodule_search_locations is None:
+        return [spec.origin] if spec.origin else []
+    found = []
+    for root in spec.submodule_search_locations:
+        for folder, _, files in os.walk(root):
+            found += [os.path.join(folder, file) for file in files if file.endswith((".py", ".so"))]
+    return sorted(found)
 
 
 def placed(ours: Iterable[Row], theirs: Iterable[OutsideRow]) -> list[Row]:

@@ -280,7 +280,7 @@ class PassManager:
             return False
         except (CompileError, FatalError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if not p.AFTER:
                 raise  # ours: a defect, and reported as one
             why = f"{type(error).__name__}: {error}"

@@ -25,12 +25,13 @@ def tools(job: Job) -> dict[str, str]:
     from tileiras.version import __version__
 
     found = {"tileiras": f"{__version__} {source_digest()}"}
-    for option in job.arguments.option:
-        word, _, names = option.lstrip("-").partition("=")
-        if word == "plugin":
+    if job.arguments.option:
+        from tileiras import cli
+
+        for name in cli.parse(job.arguments.option)[0].get("plugins", ()):
             from tileiras.compiler.plugins import identity
 
-            found |= {f"plugin {name}": identity(name) for name in names.split(",")}
+            found[f"plugin {name}"] = identity(name)
     if job.arch.kind != VIRTUAL:
         found["ptxas"] = find_ptxas(job.arguments.toolkit_root).identity()
     return found
