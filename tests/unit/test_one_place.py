@@ -85,6 +85,20 @@ def test_every_op_is_run_by_the_interpreter_and_has_code() -> None:
     assert BY_NAME.keys() - STRUCTURE - gpu.LOWER.keys() == REFUSED | LIFTED
 
 
+def test_an_op_needs_no_word_beside_the_function_of_its_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of families puts off loads; an op that it does not name is found all the same."""
+    import tileiras
+    from tileiras.compiler.lower import tileas_to_nvvm as gpu
+
+    monkeypatch.delitem(gpu.LAZY, "atan2")
+    monkeypatch.delitem(gpu.LOWER, "atan2", raising=False)
+    text = """cuda_tile.module @m { entry @k(%p: tile<ptr<f32>>, %x: tile<f32>) {
+      %r = atan2 %x, %x : tile<f32>
+      %t = store_ptr_tko weak %p, %r : tile<ptr<f32>>, tile<f32> -> token
+      return } }"""
+    assert "div.rn.f32" in tileiras.compile(tileiras.load(text), "sm_90", emit="ptx").ptx
+
+
 def test_every_op_has_code_for_the_cpu() -> None:
     pytest.importorskip("llvmlite")
     from tileiras.run.cpu import lower

@@ -71,7 +71,7 @@ LOWER: dict[str, Callable[[Lowering, Op], None]] = {
     "convert_layout": convert_layout.lower_convert_layout,
 }
 
-# Families whose files are only loaded when a kernel uses them.
+# Families whose files are only loaded when a kernel uses them. An op that is not named here is looked for in all of them.
 LAZY = {}
 for _family, _names in {
     "mma": ("mmaf", "mmai", "mma_block_scaled"),
@@ -110,15 +110,9 @@ def lower_op(lowering: Lowering, op: Op) -> None:
     if lowering.failed and not lowering.lost.isdisjoint(op.operands):
         lowering.lost.update(op.results)
         return
-    name = op.spec.name
-    rule = LOWER.get(name)
+    rule = LOWER.get(op.spec.name) or _loaded(op.spec.name)
     if rule is None:
-        if name not in LAZY:
-            return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
-        module = f"{__name__}.{LAZY[name]}"
-        __import__(module)
-        LOWER.update(sys.modules[module].LOWER)
-        rule = LOWER[name]
+        return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
     if lowering.positions is not None:
         lowering.positions.mark(op.loc, lowering.b.code)
     try:
@@ -130,6 +124,17 @@ def lower_op(lowering: Lowering, op: Op) -> None:
         lose(lowering, op, error.reason)
     except NoInstruction as error:  # not the input's fault, and nothing behind it can be trusted
         raise report_fatal_error(f"Cannot select: {error.opcode}") from error
+
+
+def _loaded(name: str) -> Callable[[Lowering, Op], None] | None:
+    """The lowering of an op whose family is not loaded yet; None where no family has it."""
+    for family in (LAZY[name],) if name in LAZY else dict.fromkeys(LAZY.values()):
+        module = f"{__name__}.{family}"
+        __import__(module)
+        LOWER.update(sys.modules[module].LOWER)
+        if name in LOWER:
+            return LOWER[name]
+    return None
 
 
 def lose(lowering: Lowering, op: Op, reason: str) -> None:
