@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("numpy")
@@ -82,3 +84,16 @@ def test_each_scale_is_converted_once(gpu_name: str) -> None:
     assert tileas is not None
     (convert,) = [op for op in tileas.walk() if op.spec.name == "ftof"]
     assert convert.results[0].type.layout.num_regs == 1  # type: ignore[attr-defined]
+
+
+def test_a_part_of_the_sums_is_scaled_and_added_before_the_next_part_comes() -> None:
+    """Sums of 128 columns beside 128 that a thread carries fill its registers: with all of them there at once, it spills."""
+    ptx = tileiras.compile(TEXT, gpu_name="sm_100").ptx
+    words = re.findall(r"^\t(\S+)", ptx, re.MULTILINE)
+    parts = [n for n, word in enumerate(words) if word.startswith("tcgen05.ld.")]
+    assert len(parts) == 4
+    for first, last in zip(parts, [*parts[1:], parts[-1] + parts[1] - parts[0]]):
+        counts = [
+            words[first:last].count(word) for word in ("ld.shared.v4.b32", "mul.rn.f32x2", "add.rn.f32x2")
+        ]
+        assert counts == [8, 16, 16], counts

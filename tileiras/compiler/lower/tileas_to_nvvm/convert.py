@@ -13,7 +13,7 @@ from .transfer import load_vector, store_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
@@ -29,6 +29,8 @@ def lower_convert_layout(lowering: Lowering, op: Op) -> None:
     if kind == plans.RENAME:
         return lowering.define(op.results[0], lowering.regs_as(op.operands[0], target))
     narrow = with_inv(target, source.layout.inv)
+    if "most" in op.attrs:
+        return _in_parts(lowering, op, source, narrow)
     regs: Sequence[Any]
     if kind == plans.SHUFFLE:
         regs = _shuffle(lowering, source, plans.plan(source.layout, narrow))
@@ -134,6 +136,35 @@ def fixed_part(lowering: Lowering, tile: Tile, mask: int, value: int) -> tuple[T
 
 
 def _through_shared(lowering: Lowering, op: Op, source: Tile, target: LinearLayout, guard: Any) -> list[Any]:
+    out: list[Any] = [None] * target.num_regs
+    reads, read = _stored_for(lowering, op, source, target, guard)
+    for regs, address in reads:
+        for r, value in zip(regs, read(address, len(regs))):
+            out[r] = value
+    return out
+
+
+def _in_parts(lowering: Lowering, op: Op, source: Tile, narrow: LinearLayout) -> None:
+    """A tile that comes back from shared memory in parts, each in front of its first use."""
+    target: LinearLayout = op.results[0].type.layout  # type: ignore[attr-defined]
+    names: dict[int, list[int]] = {}
+    for place, r in enumerate(
+        plans.plan(narrow, target).regs if narrow is not target else range(target.num_regs)
+    ):
+        names.setdefault(r, []).append(place)
+    reads, read = _stored_for(lowering, op, source, narrow, None)
+
+    def part(regs: list[int], address: Any) -> tuple[list[int], Callable[[], Sequence[Any]]]:
+        places = [place for r in regs for place in names[r]]
+        return places, lambda: [v for r, v in zip(regs, read(address, len(regs))) for _ in names[r]]
+
+    lowering.comes(op.results[0], [part(*each) for each in reads])
+
+
+def _stored_for(
+    lowering: Lowering, op: Op, source: Tile, target: LinearLayout, guard: Any
+) -> tuple[list[tuple[list[int], Any]], Callable[[Any, int], Sequence[Any]]]:
+    """Stores a tile to shared memory: which registers of `target` lie where, and what reads so many of them at an address."""
     trip = plans.SharedPlan(op.attr("columns"), op.attr("bytes"), *op.attr("vectors"))
     cls = reg_class(source.elem)
     layout = source.layout
@@ -150,15 +181,13 @@ def _through_shared(lowering: Lowering, op: Op, source: Tile, target: LinearLayo
         else:
             store_shared(lowering, address, values, cls, guard)
     lowering.barrier()
-    out: list[Any] = [None] * target.num_regs
-    for regs, address in accesses(lowering, target, trip.columns, trip.load_vec, base):
+
+    def read(address: Any, count: int) -> Sequence[Any]:
         if packed:
-            values = load_vector(lowering, source.elem, address, len(regs), "ld.shared", None, ())
-        else:
-            values = load_shared(lowering, address, len(regs), cls)
-        for r, value in zip(regs, values):
-            out[r] = value
-    return out
+            return load_vector(lowering, source.elem, address, count, "ld.shared", None, ())
+        return load_shared(lowering, address, count, cls)
+
+    return accesses(lowering, target, trip.columns, trip.load_vec, base), read
 
 
 def _through_matrices(lowering: Lowering, op: Op, source: Tile, target: LinearLayout) -> list[Any]:

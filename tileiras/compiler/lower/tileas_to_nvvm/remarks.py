@@ -426,8 +426,9 @@ def _convert(observer: Observer, op: Op, counts: dict[str, int]) -> None:
 
     store_waves, store_least = waves(source, plan.store_vec)
     load_waves, load_least = waves(target, plan.load_vec)
+    read = sum(loads.values()) or target.num_regs >> plan.load_vec  # those that come in parts are read later
     observer.say(
-        ROUND_TRIP, op, bytes=plan.bytes, rounds=len(observer.trips), stores=sum(stores.values()), loads=sum(loads.values()),
+        ROUND_TRIP, op, bytes=plan.bytes, rounds=len(observer.trips), stores=sum(stores.values()), loads=read,
         store_waves=store_waves, load_waves=load_waves, store_least=store_least, load_least=load_least,
     )  # fmt: skip
 

@@ -15,6 +15,8 @@ from tileiras.compiler.nvvm.code import Function, Reg
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 
+from .coming import Coming, Renamed, parts_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,6 +100,7 @@ class Lowering:
         self.observer: Any = None  # remarks.Observer when remarks were asked for
         self.positions: Any = None  # debug.Positions with --lineinfo and -g
         self.space = ".global"  # state space of memory ops; "" (generic) in functions with block-local memory
+        self.coming: list[Any] = []  # registers that come when they are asked for; see coming.py
 
     def tile(self, value: Value) -> Tile:
         return self.env[value]
@@ -121,7 +124,21 @@ class Lowering:
                 f"an operand lies in {tile.layout} where {layout} is wanted: a convert_layout is missing"
             )
         regs = tile.regs
+        if regs.__class__ is Coming:
+            return Renamed(regs, plan.regs)
         return [regs[i] for i in plan.regs]
+
+    def comes(self, value: Value, parts: list[Any], last: Any = None) -> None:
+        """Defines a tile whose registers come in parts, each in front of its first use; see coming.py."""
+        regs = Coming(value.type.layout.num_regs, parts, last)  # type: ignore[attr-defined]
+        self.coming.append(regs)
+        self.define(value, regs)
+
+    def bring(self) -> None:
+        """All registers that are still to come are there."""
+        coming, self.coming = self.coming, []
+        for regs in reversed(coming):  # what is made of others brings these, part by part
+            regs.all()
 
     # ---- barriers and shared memory
     def barrier(self) -> None:
@@ -160,7 +177,14 @@ def elementwise(lowering: Lowering, op: Op, one: Any) -> None:
     result = op.results[0]
     layout = result.type.layout  # type: ignore[attr-defined]
     columns = [lowering.regs_as(v, layout) for v in op.operands]
-    lowering.define(result, [one(*regs) for regs in zip(*columns)])
+    parts = parts_of(columns) if lowering.coming else None
+    if parts is None:
+        return lowering.define(result, [one(*regs) for regs in zip(*columns)])
+
+    def make(places: list[int]) -> list[Any]:
+        return [one(*(regs[i] for regs in columns)) for i in places]
+
+    lowering.comes(result, [(places, lambda places=places: make(places)) for places in parts])
 
 
 def paired(lowering: Lowering, op: Op, opcode: str) -> bool:
@@ -173,9 +197,21 @@ def paired(lowering: Lowering, op: Op, opcode: str) -> bool:
         return False
     b = lowering.b
     columns = [lowering.regs_as(v, layout) for v in op.operands]
-    out: list[Any] = []
-    for i in range(0, layout.num_regs, 2):
-        words = [b.pair(regs[i], regs[i + 1]) for regs in columns]
-        out += b.halves_of(b.emit(f"{opcode}.f32x2", *words))
-    lowering.define(result, out)
+
+    def make(places: list[int]) -> list[Any]:
+        out: list[Any] = []
+        for i in places[::2]:
+            words = [b.pair(regs[i], regs[i + 1]) for regs in columns]
+            out += b.halves_of(b.emit(f"{opcode}.f32x2", *words))
+        return out
+
+    parts = parts_of(columns) if lowering.coming else None
+    if parts is None or not all(_in_pairs(places) for places in parts):
+        lowering.define(result, make(list(range(layout.num_regs))))
+    else:
+        lowering.comes(result, [(places, lambda places=places: make(places)) for places in parts])
     return True
+
+
+def _in_pairs(places: list[int]) -> bool:
+    return len(places) % 2 == 0 and all(j == i + 1 for i, j in zip(places[::2], places[1::2]))

@@ -96,17 +96,24 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
     type: Any = op.results[0].type
     base = _thread_address(lowering, memory, type.layout, type.shape)
-    out: list[Any] = [None] * type.layout.num_regs
     most = op.attrs.get("most")  # registers that come at once
-    for piece in _pieces(type.layout, type.shape, *(() if most is None else (most,))):
-        for p, word in zip(piece[2], _read(lowering, base, piece)):
-            out[p] = word
-        if most is not None:
-            b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
     if most is None:
+        out: list[Any] = [None] * type.layout.num_regs
+        for piece in _pieces(type.layout, type.shape):
+            for p, word in zip(piece[2], _read(lowering, base, piece)):
+                out[p] = word
         b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
-    b.emit_to(None, "tcgen05.fence::before_thread_sync")
-    lowering.define(op.results[0], out)
+        b.emit_to(None, "tcgen05.fence::before_thread_sync")
+        return lowering.define(op.results[0], out)
+
+    def part(piece: Any) -> tuple[Any, ...]:
+        words = _read(lowering, base, piece)
+        b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
+        return words
+
+    parts = [(piece[2], lambda piece=piece: part(piece)) for piece in _pieces(type.layout, type.shape, most)]
+    fence = lambda: b.emit_to(None, "tcgen05.fence::before_thread_sync")  # noqa: E731
+    lowering.comes(op.results[0], parts, fence)
 
 
 def lower_scale(lowering: Lowering, op: Op) -> None:

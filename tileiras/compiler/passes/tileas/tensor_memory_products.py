@@ -36,6 +36,7 @@ from .again import erase_load, loaded_again
 from .fragments import on_fragments
 from .hoist_conversions import end_of_buffers
 from .lower_pipelines import add_operand
+from .read_where_used import read_where_used
 from .warpgroup_products import fence_barriers
 
 TYPE_CHECKING = False
@@ -416,9 +417,12 @@ class Accumulation:
             > CostModel.results_registers << self.warps + 5
         ):
             attrs["most"] = CostModel.part_registers  # who adds them up makes room for the next ones
-        result = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), attrs).result
-        op.result.replace_all_uses_with(self.converted(op, result, type))
+        load = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), attrs)
+        back = self.converted(op, load.result, type)
+        op.result.replace_all_uses_with(back)
         self.erase(links)
+        if "most" in attrs and back is load.result:
+            read_where_used(load)
         if not self.carries:
             index, more = self.more
             self.body.ops[-1].set_operand(index, more)
