@@ -150,7 +150,7 @@ def test_an_unknown_part_is_a_configuration_error(
     assert f"--disable: {said}" in capfd.readouterr().err
     built = ["compile", str(source), "-o", str(tmp_path / "k.ptx"), "--arch", "compute_90"]
     assert build([*built, "--disable", "wgma"]) == 2 and f"--disable: {said}" in capfd.readouterr().err
-    assert opt.main([str(source), "--pipeline-to", "ptx", "--disable", "wgma"]) == 1
+    assert opt.main([str(source), "--pipeline-to", "ptx", "--disable", "wgma"]) == 2
     assert "unknown part 'wgma'" in capfd.readouterr().err
     monkeypatch.setenv(DISABLE, "wgma")
     assert cli.main(line) == 2 and f"{DISABLE}: {said}" in capfd.readouterr().err

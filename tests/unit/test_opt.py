@@ -94,13 +94,27 @@ def test_named_passes_and_their_options(run: Any) -> None:
         (["--pass", f"{kit.D13}{{nope}}"], "has no option 'nope'"),
         (["--pipeline-to", "sass"], "takes tileaa"),
         (["--frobnicate"], "unknown option '--frobnicate'"),
-        (["-O9"], "optimization level"),
-        (["--gpu-name", "sm_12"], "unsupported GPU target 'sm_12'"),
         (["-o"], "needs a value"),
         (["other"], "more than one input"),
     ):
         code, out, err = run(NOOP, *flags)
         assert code == 1 and said in err and out == "", flags
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["-O9"], "error: invalid optimization level: 9"),
+        (["--gpu-name", "sm_12"], "error: unsupported GPU target 'sm_12'\nnote: the targets are sm_75, "),
+        (["--gpu-name", "sm_90f"], "; did you mean --gpu-name=sm_90?"),
+        (["--tensor-maps", "host"], "error: unknown tensor maps 'host', expected none or launcher"),
+        (["--disable", "wgma"], "error: unknown part 'wgma', expected wgmma, "),
+    ],
+)
+def test_what_no_compile_takes_is_a_fault_of_the_configuration(run: Any, flags: list[str], said: str) -> None:
+    """As at `tileiras`: code 2, and the same note."""
+    code, out, err = run(NOOP, *flags)
+    assert code == 2 and said in err and out == "", err
 
 
 def test_output_file_and_missing_input(tmp_path: Path, capfd: Any) -> None:

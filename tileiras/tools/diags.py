@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tileiras.diag import ERROR, Diag, UsageError, suggestion
+from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag, UsageError, suggestion
 
 UNKNOWN_OPTION = Diag("CLI-0001", ERROR, "unknown option '{option}'{hint}")
 """
@@ -110,7 +110,9 @@ remedy: Name a stage; for one pass use --pass, for all passes docs/passes.md.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-OPT_TENSOR_MAPS = Diag("OPT-0004", ERROR, "unknown tensor maps '{value}', expected {known}")
+OPT_TENSOR_MAPS = Diag(
+    "OPT-0004", ERROR, "unknown tensor maps '{value}', expected {known}", exit_code=EXIT_CONFIGURATION
+)
 """
 cause: --tensor-maps says who makes the descriptors of bulk tensor copies, and knows the words in the message.
 remedy: `none`, or `launcher` where what launches the kernel encodes them; docs/passes.md.
@@ -162,7 +164,9 @@ remedy: Take a name from `tileiras-opt --list-passes` or docs/passes.md; letters
   cuda_tile.module @m { entry @k() { return } }
 """
 
-OPT_UNKNOWN_PART = Diag("OPT-0009", ERROR, "unknown part '{part}', expected {known}{hint}")
+OPT_UNKNOWN_PART = Diag(
+    "OPT-0009", ERROR, "unknown part '{part}', expected {known}{hint}", exit_code=EXIT_CONFIGURATION
+)
 """
 cause: --disable or TILEIRAS_DISABLE leaves out a part of the code generator that the message does not list.
 remedy: Name one or more of the listed parts, with commas between them.

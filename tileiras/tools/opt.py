@@ -20,10 +20,13 @@ import sys
 from tileiras.diag import (
     ERROR,
     EXIT_COMPILE,
+    EXIT_CONFIGURATION,
     UNREADABLE,
     Catalogue,
     CompileError,
     Diag,
+    Refusal,
+    Sink,
     UsageError,
     suggestion,
 )
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.passes import Pass
     from tileiras.compiler.pipeline import Row
-    from tileiras.diag import Sink
 
 diags = Catalogue("tileiras.tools.diags")
 driver = Catalogue("tileiras.diags")
@@ -179,9 +181,9 @@ def parse_arguments(argv: Sequence[str]) -> Arguments | None:
     if found.until and found.until not in STAGES:
         raise UsageError(diags.OPT_PIPELINE_TO, known=", ".join(STAGES), value=found.until)
     if found.opt_level not in ("0", "1", "2", "3"):
-        raise UsageError(driver.BAD_OPT_LEVEL, level=found.opt_level)
+        raise misconfigured(driver.BAD_OPT_LEVEL, level=found.opt_level)
     if found.tensor_maps not in TENSOR_MAPS:
-        raise UsageError(diags.OPT_TENSOR_MAPS, value=found.tensor_maps, known=" or ".join(TENSOR_MAPS))
+        raise Refusal(diags.OPT_TENSOR_MAPS, value=found.tensor_maps, known=" or ".join(TENSOR_MAPS))
     if found.pass_pipeline:
         found.passes = ",".join(filter(None, (found.passes, *leaves(found.pass_pipeline))))
     if found.until and found.passes:
@@ -223,7 +225,6 @@ def row_of(name: str) -> Row:
     found = BY_NAME.get(name)
     if found is None:
         from tileiras.compiler import plugins
-        from tileiras.diag import Sink
 
         if not plugins.offered(name):
             raise UsageError(diags.OPT_UNKNOWN_PASS, name=name, hint=suggestion(name, list(BY_NAME)))
@@ -237,12 +238,12 @@ def words_of(text: str) -> list[str]:
 
 
 def check_parts(words: Iterable[str]) -> None:
-    """Errors: UsageError for a part that the code generator does not have."""
+    """Errors: Refusal, code 2, for a part that the code generator does not have."""
     from tileiras.options import PARTS
 
     for word in words:
         if word not in PARTS:
-            raise UsageError(
+            raise Refusal(
                 diags.OPT_UNKNOWN_PART, part=word, known=", ".join(PARTS), hint=suggestion(word, PARTS)
             )
 
@@ -277,7 +278,8 @@ def split_passes(text: str) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (output), 3 (bytecode), 5 (text, verifier, pass)."""
+    """Exit code: 0, 1 (usage, input, an expectation that was not met), 2 (target, options, output), 3 (bytecode), 5 (text,
+    verifier, pass)."""
     return until_broken_pipe(_main, argv)
 
 
@@ -294,7 +296,7 @@ def _main(argv: Sequence[str] | None = None) -> int:
         check_parts(disabled_parts(arguments.disable))
         if arguments.gpu_name:
             find_target(arguments.gpu_name)
-    except UsageError as error:
+    except Refusal as error:
         return refuse(error, NAME)
     except CompileError as error:
         return show_all(error)
@@ -302,12 +304,20 @@ def _main(argv: Sequence[str] | None = None) -> int:
 
 
 def find_target(name: str) -> Any:
+    """Errors: CompileError, code 2, for a name that is no target."""
     from tileiras.compiler.target import sm
 
     found = sm.find(name)
     if found is None:
-        raise UsageError(driver.UNSUPPORTED_TARGET, name=name)
+        raise misconfigured(driver.UNSUPPORTED_TARGET, name=name)
     return found
+
+
+def misconfigured(diag: Diag, **facts: Any) -> CompileError:
+    """What `tileiras` stops with where an option has such a value."""
+    sink = Sink()
+    sink.emit(diag, **facts)
+    return sink.fail(EXIT_CONFIGURATION)
 
 
 def run(arguments: Arguments) -> int:
