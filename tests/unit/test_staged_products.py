@@ -42,6 +42,7 @@ CHECKED = (
     "staged_faded_state_64",
     "staged_faded_state_128",
     "staged_gated_state",
+    "staged_retained_128",
     "staged_latent_512",
     "staged_i8_nn",
     "staged_attention_e4m3",
@@ -177,6 +178,15 @@ def test_operands_that_products_share_are_loaded_for_each_where_two_stages_leave
     text = ptx("staged_linear_attention_d128", gpu_name)
     loop = text[text.index("cp.async.wait_group") :]
     assert "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop and "ld.global" not in text
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_86", "sm_120"])
+def test_what_factors_of_rows_multiply_is_copied_as_it_was_loaded(gpu_name: str) -> None:
+    """Keys that each row's decay scales, and that are transposed then: no stage of all three operands fits twice, their queue
+    does."""
+    text = ptx("staged_retained_128", gpu_name)
+    (loop,) = [each for each in loops_of(text) if "mma.sync" in each]
+    assert "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop and "ld.global" not in loop
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_120"])

@@ -201,7 +201,7 @@ class OwnLoads:
                 user, index = op, 0
             if op in members:
                 break
-            tiles = [v for v in op.operands if v.op is None or v.op.spec.name != "constant"]
+            tiles = made_here(op)
             if len(tiles) != 1 or not (op.spec.name in RENAMES or is_elementwise(op)):
                 return
             if user is op:
@@ -240,11 +240,20 @@ def load_of(product: Op, which: int, shared: bool, own: OwnLoads | None) -> Op |
             renamed = True
         elif renamed or not is_elementwise(op):
             return None
-        tiles = [v for v in op.operands if v.op is None or v.op.spec.name != "constant"]
+        tiles = made_here(op)
         if len(tiles) != 1:
             return None
         value = tiles[0]
     return None
+
+
+def made_here(op: Op) -> list[Value]:
+    """The operands of an op that its block makes: factors of rows that wait in registers, and constants, it only reads."""
+    return [v for v in op.operands if not is_invariant(v, op.block) and not is_constant(v)]
+
+
+def is_constant(value: Value) -> bool:
+    return value.op is not None and value.op.spec.name == "constant"
 
 
 def is_product_or_renames(op: Op) -> bool:
@@ -268,7 +277,7 @@ def part_of(
     bits = [low + count - cut + k for k in range(cut)]
     while value.op is not member.op:
         op: Any = value.op
-        value = next(v for v in op.operands if v.op is None or v.op.spec.name != "constant")
+        value = made_here(op)[0]
         if op.spec.name == "permute":
             order = op.attr("permutation")
             ours, theirs = dim_bits(op.result.type.shape), dim_bits(value.type.shape)  # type: ignore[attr-defined]

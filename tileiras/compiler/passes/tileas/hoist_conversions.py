@@ -19,7 +19,7 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
-from tileiras.compiler.layout.linear import dim_bits, log2, permuted, splat
+from tileiras.compiler.layout.linear import dim_bits, log2, permuted, splat, with_inv
 from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.layout.shared import permuted as arrangement_of
 from tileiras.compiler.schedule.staging import LOADS, is_elementwise
@@ -29,6 +29,7 @@ from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .again import erase_load, loaded_again
 from .epilogue import lies_in_sectors, slice_epilogues
+from .factors import in_loop, is_factor, one_value, turn_first, unmoved
 from .masks import move_to_parts
 
 TYPE_CHECKING = False
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .recompute import Recompute
-
-
-def one_value(value: Value) -> bool:
-    """Whether every thread has all of a tile: a constant, a number for all elements."""
-    return value.type.layout.is_splat  # type: ignore[attr-defined, no-any-return]
 
 
 class HoistConversions(Pass):
@@ -59,6 +55,7 @@ class HoistConversions(Pass):
         self.waiting: dict[tuple[Op, Value], tuple[Value, Value, tuple[int, ...]]] = {}
         for product in [op for op in func.walk() if op.spec.name in PRODUCTS]:
             for operand in product.operands[:2]:
+                turn_first(operand, product, context)
                 self.to_load(operand, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             if self.widens(convert):
@@ -176,6 +173,13 @@ class HoistConversions(Pass):
                 if one_value(v):
                     operands.append(v)  # any layout holds it
                     continue
+                if is_factor(v, maker):
+                    want = TensorType(type.elem, type.shape, with_inv(layout, type.layout.inv))
+                    made = rewriter.create(tileas.CONVERT_LAYOUT, (unmoved(v, maker.block),), (want,))
+                    if made is None:
+                        return
+                    operands.append(made.result)
+                    continue
                 made = rewriter.create(tileas.CONVERT_LAYOUT, (v,), (want,))
                 if made is None:
                     return
@@ -247,7 +251,7 @@ class HoistConversions(Pass):
                 return False
             tiles = []
             for v in op.operands:
-                if not one_value(v):
+                if not one_value(v) and not is_factor(v, op):
                     tiles.append(v)
             if len(tiles) != 1 or tiles[0].op is None or tiles[0].type.layout.inv:  # type: ignore[attr-defined]
                 return False
@@ -363,12 +367,6 @@ def carry_out(chain: Recompute, context: Context) -> None:
             rewriter.replace(chain.convert, [made])
             chain.visited.discard(chain.convert)
             chain.erase()
-
-
-def in_loop(op: Op) -> bool:
-    """Whether an op is in a loop's body itself."""
-    region = op.block.region if op.block is not None else None
-    return region is not None and region.op is not None and region.op.spec.name in ("for", "loop")
 
 
 def renamed(value: Value) -> tuple[Value, list[Op]]:

@@ -28,7 +28,7 @@ from tileiras.compiler.target.products import PRODUCTS
 
 from .channels import CONSUME, Channel, NotVerified
 from .hoist_conversions import end_of_buffers
-from .slice_products import Slicer, may_go
+from .slice_products import Slicer, may_go, moving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class QueueChannel(Channel):
             chain.append(op)
             if op.spec is tileas.LOAD_SHARED:
                 return chain if op.operands[0] is self.buffer else []
-            tiles = [v for v in op.operands if v.op is not None and v.op.spec.name != "constant"]
+            tiles = moving(op)
             if not is_elementwise(op) or len(tiles) != 1:
                 return []
             op = tiles[0].op

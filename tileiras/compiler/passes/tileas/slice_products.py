@@ -19,7 +19,7 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
-from tileiras.compiler.schedule.staging import is_elementwise
+from tileiras.compiler.schedule.staging import RENAMES, is_elementwise
 from tileiras.compiler.target.mma import fragments_of
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -57,11 +57,29 @@ def source_of(value: Value) -> Op | None:
     """The load from shared memory behind a value, through elementwise ops of one use each."""
     op = value.op
     while op is not None and is_elementwise(op) and len(op.result.uses) == 1:
-        tiles = [v for v in op.operands if v.op is not None and v.op.spec.name != "constant"]
+        tiles = moving(op)
         if len(tiles) != 1:
             return None
         op = tiles[0].op
     return op if op is not None and op.spec is tileas.LOAD_SHARED and len(op.result.uses) == 1 else None
+
+
+def moving(op: Op) -> list[Value]:
+    """The operands of an op but for constants and what waits in registers while the loop runs: factors of rows or columns."""
+    return [
+        v for v in op.operands if v.op is not None and v.op.spec.name != "constant" and not waits(v, op.block)
+    ]
+
+
+def waits(value: Value, body: Any) -> bool:
+    """Whether a value is made outside of a loop's body, or is a slice of one."""
+    op = value.op
+    if body is None or body.region is None or body.region.op is None or body.region.op.spec.name != "for":
+        return False
+    while op is not None and op.block is body and (op.spec.name in RENAMES or op.spec.name == "extract"):
+        value = op.operands[0]
+        op = value.op
+    return op.block is not body if op is not None else value.owner is not body
 
 
 class Slicer:
@@ -108,9 +126,7 @@ class Slicer:
         if source_of(value) is not None:
             while value.op is not None and is_elementwise(value.op):
                 chain.append(value.op)
-                value = next(
-                    v for v in value.op.operands if v.op is not None and v.op.spec.name != "constant"
-                )
+                value = moving(value.op)[0]
         made = self.one(value, dim, index)
         for op in reversed(chain):
             operands = [made if v is value else self.one(v, dim, index) for v in op.operands]
