@@ -26,7 +26,7 @@ ELSEWHERE = {
     "passes/tileaa/transpose_scores.py:MOST_OPS": "search", "passes/tileas/again.py:MOST_OPS": "search",
     "passes/tileaa/exact_integers.py:DEPTH": "search", "lower/tileaa_to_tileas/rows.py:MOST_OPS": "search",
     # limits of formats, instructions and machines: other values would be wrong
-    "passes/nvvm/module_verifier.py:MAX_THREADS": "limit", "passes/nvvm/module_verifier.py:MAX_CLUSTER": "limit",
+    "passes/nvvm/module_verifier.py:MAX_THREADS": "limit",
     "lower/tileaa_to_tileas/rows.py:MATRIX_BITS": "limit",
     "lower/tileas_to_nvvm/few_bits.py:BYTE": "limit", "lower/tileas_to_nvvm/few_bits.py:SIGN": "limit",
     "passes/tileaa/facts.py:VECTOR_BYTES": "limit", "passes/tileas/place_shared.py:ALIGN": "limit",
@@ -46,7 +46,7 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/tensor_memory_scaled.py:_ELEMENT_SIGNS": "limit",
     "lower/tileas_to_nvvm/tensor_memory_scaled.py:_SCALE_SIGNS": "limit",
     "lower/tileas_to_nvvm/mbarriers.py:WHOLE_WARP": "limit", "passes/tileaa/exact_integers.py:LARGEST": "limit",
-    "passes/loops/loops_to_for.py:SELDOM": "limit", "passes/tileas/index_forms.py:MOST": "limit",
+    "passes/loops/loops_to_for.py:SELDOM": "limit", "passes/tileas/index_forms.py:(MOST, TERMS)": "limit",
     "passes/tileas/unmasked_steps.py:(LEAST, GREATEST)": "limit",
 }  # fmt: skip
 

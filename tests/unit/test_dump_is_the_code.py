@@ -18,8 +18,10 @@ import pytest
 import tileiras
 from tests.fixtures import BYTECODE
 from tileiras.compiler import pipeline
+from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.lower.tileas_to_nvvm.remarks import Observer
-from tileiras.compiler.target import sm
+from tileiras.compiler.target import sm, tcgen05
+from tileiras.compiler.target.registers import CLASS_BYTES, reg_class
 from tileiras.diag import Sink
 
 KERNELS = sorted(BYTECODE.glob("*.tilebc"))
@@ -140,9 +142,39 @@ class Conversions(Observer):
             wanted = [size << op.attr("vector")] * (layout.num_regs >> op.attr("vector"))
             self.moved.append((wanted, [bytes_of(r[0]) for r in issued]))
             assert masks_are_shared(op, layout, {r[3] for r in issued}, 1 << op.attr("vector"))
+        elif name in ACCUMULATORS:
+            words = [r[1] if ".ld." in r[0] else r[2][-1] for r in records if r[0].startswith(MOVED)]
+            assert max(map(len, words)) == most_of(op, self.lowering)
+            assert bool(op.attrs.get("tested")) == any(r[0].startswith("vote.") for r in records)
+        elif op.attrs.get("atom") == "fma":
+            depth = op.operands[0].type.shape[-1]
+            made = [r for r in records if r[0].startswith(("fma.rn", "mad.lo.s32")) and r[1] is r[2][-1]]
+            rounds = depth // op.attrs.get("round_depth", depth)
+            assert len(made) == op.results[0].type.layout.num_regs * op.attr("unroll") * rounds
+        elif name == "reduce" and op.attrs.get("beside") == (1,) and len(op.operands) == 1:
+            (low, count), layout = dim_bits(op.operands[0].type.shape)[op.attr("dim")], op.attrs["layout"]
+            parts = 1 << sum(1 for c in layout.warp if c >> low & (1 << count) - 1)
+            size = CLASS_BYTES[reg_class(op.operands[0].type.elem)]
+            loads = {bytes_of(r[0]) for r in records if r[0].startswith("ld.shared")}
+            assert size == 1 or loads == {min(16, parts * size)}
         elif name in ("load_shared", "store_shared"):
             moved = {moves_of(r[0]) for r in records if r[0].startswith(tuple(KINDS))}
             self.moved.append(({said_of(op)}, moved))
+
+
+ACCUMULATORS = ("tensor_memory.store", "tensor_memory.load", "tensor_memory.scale")
+MOVED = ("tcgen05.ld.", "tcgen05.st.")
+
+
+def most_of(op: Any, lowering: Any) -> int:
+    """Registers that an instruction of an access of tensor memory moves: columns of a block of rows, as many as the op says."""
+    type = (op.results or op.operands[-1:])[0].type
+    layout = type.layout
+    if op.spec.name == "tensor_memory.scale":
+        layout = tcgen05.layout_of(type.shape, lowering.log2_warps, bool(op.attr("rows_of_halves")))
+    row = dim_bits(type.shape)[0][0]
+    rows = sum(1 for c in layout.reg if c >> row and type.shape[0] != tcgen05.HALF)
+    return int(min(op.attr("most"), layout.num_regs >> rows))
 
 
 ACQUIRES = {"ld": "ld.acquire", "st": "st.release"}

@@ -62,6 +62,26 @@ def test_what_no_gpu_has(name: str) -> None:
     assert old in TEXT and words in said(TEXT.replace(old, new, 1))
 
 
+STORED = """#t = #linear<12, reg = [1, 2, 4, 8, 16], lane = [32, 64, 128, 256, 512], warp = [1024, 2048]>
+nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 100 : i32} {
+  nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+  ^bb0(%x: tensor<128x32xf32, #t>):
+    %m = nv_tileas.tensor_memory.alloc {columns = 32 : i64, offset = 0 : i64} : () -> MEMORY
+    %a = nv_tileas.tensor_memory.begin %m {column = 0 : i64, number = 0 : i64} : MEMORY -> MEMORY
+    nv_tileas.tensor_memory.store %a, %x {most = 16 : i64} : MEMORY, tensor<128x32xf32, #t>
+    nv_tileas.tensor_memory.free %m : MEMORY
+    nv_tileas.return
+  }
+}
+""".replace("MEMORY", "!nv_tileas.tensor_memory")
+
+
+@pytest.mark.parametrize("most", [0, 2, 48, 256])
+def test_registers_that_no_instruction_moves(most: int) -> None:
+    assert said(STORED) == ""
+    assert f"{most} registers an instruction, expected" in said(STORED.replace("most = 16", f"most = {most}"))
+
+
 LOWERED = """#s = #linear<0, reg = [], lane = [0, 0, 0, 0, 0], warp = [0, 0]>
 #b = #linear<7, reg = [], lane = [1, 2, 4, 8, 16], warp = [32, 64]>
 #c = #linear<7, reg = [], lane = [64, 2, 4, 8, 16], warp = [32, 1]>

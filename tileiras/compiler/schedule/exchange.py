@@ -57,7 +57,8 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
     """`order`: "any" takes registers, lanes, then warps; "index" joins neighbours from the lowest index bit up, because
     the body does not commute. `halves`: lanes exchange them, in place of butterflies. `joined`: where a place of each
     warp's own begins, for results that its lanes join and all of them read. `rounds`: for each exchange between warps,
-    the index bits that are fixed in a round."""
+    the index bits that are fixed in a round. `beside`: for each of them, 1 where the partials of one result lie side by side, as
+    they may where those of a warp's lanes reach no bank twice: a load then takes several; 0 where the results of one part do."""
     from tileiras.compiler.passes.tileaa.commute import commutes, is_one_op
 
     layout = op.attrs["layout"]
@@ -69,19 +70,30 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
     def partials(done: int, warps: int) -> int:
         return element << warps << bin(~(done | layout.inv) & (1 << layout.bits) - 1).count("1")
 
+    def beside(done: int, warps: int) -> int:
+        lanes_apart = sum(1 for c in layout.lane if c & ~(done | layout.inv))
+        return int(
+            max(shared_bytes(type.elem) for type in types) << warps + lanes_apart <= CostModel.bank_bytes
+        )
+
     if commutes(op.regions[0].block):
         warps = sum(1 for c in layout.warp if c & mask)
         size = partials(mask, warps) if warps else 0
-        results = 1 << sum(1 for c in layout.reg if c & ~mask)  # of a thread
-        if not size or results < CostModel.folded_results or not _repeats(op):
-            return size, {"order": "any"}
         shape, given = types[0].shape, op.results[0].type.layout  # type: ignore[attr-defined]
         elsewhere = given is not reduced(layout, shape, op.attr("dim"))
+        lying: dict[str, tuple[int, ...]] = {}
+        if size:
+            lying = {"beside": (0 if elsewhere else beside(mask, warps),)}
+        results = 1 << sum(1 for c in layout.reg if c & ~mask)  # of a thread
+        if not size or results < CostModel.folded_results or not _repeats(op):
+            return size, {"order": "any", **lying}
         if not is_one_op(op.regions[0].block) or elsewhere or results < CostModel.joined_results:
-            return size, {"order": "any", "halves": True}
+            return size, {"order": "any", "halves": True, **lying}
         place = element << len(kept_in_warp(layout, mask)) << len(layout.warp)
-        return size + place, {"order": "any", "halves": True, "joined": size}
-    most, rounds, done, group = 0, [], 0, 0
+        if any(c & mask for c in layout.lane):  # who joins them moves neighbours
+            lying = {"beside": (0,)}
+        return size + place, {"order": "any", "halves": True, "joined": size, **lying}
+    most, rounds, apart, done, group = 0, [], [], 0, 0
     crossing = set(layout.warp)
     for k in range(low, low + count):
         bit = 1 << k
@@ -98,9 +110,11 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
             fixed |= c
             size >>= 1
         rounds.append(fixed)
+        apart.append(beside(done | fixed, group))
         most = max(most, size)
         group = 0
-    return most, {"order": "index", **({"rounds": tuple(rounds)} if any(rounds) else {})}
+    given_rounds = {"rounds": tuple(rounds)} if any(rounds) else {}
+    return most, {"order": "index", **given_rounds, **({"beside": tuple(apart)} if apart else {})}
 
 
 def _repeats(op: Op) -> bool:
@@ -137,7 +151,8 @@ def _extract(op: Op) -> tuple[int, dict[str, Any]]:
 
 
 def _product(op: Op) -> tuple[int, dict[str, Any]]:
-    """A product by multiply-adds reads both operands from shared memory; `round_depth`: as much of K at a time."""
+    """A product by multiply-adds reads both operands from shared memory; `round_depth`: as much of K at a time; `unroll`: steps
+    of K in one pass of its loop."""
     if op.attrs.get("atom") != FMA:
         return NOTHING
     lhs, acc = op.operands[0].type.shape, op.results[0].type.shape  # type: ignore[attr-defined]
@@ -146,16 +161,20 @@ def _product(op: Op) -> tuple[int, dict[str, Any]]:
     depth = lhs[-1]
     while depth > 1 and per_k * depth > convert.ROUND_BYTES:
         depth //= 2
-    return per_k * depth, {"round_depth": depth} if depth != lhs[-1] else {}
+    rounds = {"round_depth": depth} if depth != lhs[-1] else {}
+    return per_k * depth, {**rounds, "unroll": min(depth, CostModel.fma_unroll)}
 
 
 def _print(op: Op) -> tuple[int, dict[str, Any]]:
-    total = 0
+    """`unrolled`: 1 for each argument whose elements are written one by one, 0 for those that a loop writes."""
+    total, unrolled = 0, []
     for value in op.group("args"):
+        count = num_elements(value.type.shape)  # type: ignore[attr-defined]
+        unrolled.append(int(count <= CostModel.print_unrolled))
         if value.type.shape:  # type: ignore[attr-defined]
             total = (total + 7) & ~7
-            total += shared_bytes(value.type.elem) * num_elements(value.type.shape)  # type: ignore[attr-defined]
-    return total, {}
+            total += shared_bytes(value.type.elem) * count  # type: ignore[attr-defined]
+    return total, {"unrolled": tuple(unrolled)} if total else {}
 
 
 def _owned(op: Op) -> tuple[int, dict[str, Any]]:

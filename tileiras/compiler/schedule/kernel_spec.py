@@ -97,7 +97,8 @@ def kernel_spec(op: Op, analyses: Analyses, module_attrs: dict[str, Any], sink: 
         warps = hint
     if warps is None:
         warps = _choose_warps(op, analyses)
-    ctas = attribute("tt.num_ctas", "an integer from 1 to 16", lambda v: whole(v) and 1 <= v <= 16)
+    most = CostModel.most_cluster
+    ctas = attribute("tt.num_ctas", f"an integer from 1 to {most}", lambda v: whole(v) and 1 <= v <= most)
     cluster = attribute("tt.cluster_dim", "three positive integers", triple)
     if cluster is None:
         cluster = attribute("tt.cluster_size", "three positive integers", triple)

@@ -132,7 +132,10 @@ def registers(
     for count in range(max(1, min(room, sm_threads // threads)), 0, -1):
         if count < fewest:
             return "fewer blocks would fit an SM"
-        start = min(256, cost.register_file // (threads * count) // cost.register_unit * cost.register_unit)
+        start = min(
+            cost.granted_registers[1],
+            cost.register_file // (threads * count) // cost.register_unit * cost.register_unit,
+        )
         if occupancy is not None:
             fair = cost.register_file // (threads * min(occupancy, max(1, room)))
             start = min(start, fair // cost.register_unit * cost.register_unit)

@@ -15,7 +15,7 @@ instead, two or four elements a column: each thread has a row of it. All product
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import dense_bits, num_elements
-from tileiras.compiler.layout.linear import blocked, log2
+from tileiras.compiler.layout.linear import LANE_BITS, blocked, log2
 from tileiras.compiler.layout.shared import permuted
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
@@ -173,8 +173,8 @@ def unscaled_reason(op: Op, plans: Any, log2_warps: int) -> str | None:
     depth = op.operands[0].type.shape[-1]  # type: ignore[attr-defined]
     if form not in tcgen05.SCALED:
         return f"it has no {form[0]} with a {form[1]} for {form[2]} elements"
-    if shape[0] % tcgen05.LANES or shape[1] < 16 or depth < tcgen05.SCALED_BYTES:
-        least = f"{tcgen05.LANES}x16x{tcgen05.SCALED_BYTES}"
+    if shape[0] % tcgen05.LANES or shape[1] < tcgen05.LEAST_N or depth < tcgen05.SCALED_BYTES:
+        least = f"{tcgen05.LANES}x{tcgen05.LEAST_N}x{tcgen05.SCALED_BYTES}"
         return f"{shape[0]}x{shape[1]} results of {depth} bytes along K are no multiple of {least}"
     if (
         not tcgen05.fits(shape, log2_warps)
@@ -202,8 +202,8 @@ def unsigned_reason(op: Op) -> str | None:
     """Why negative scales cannot turn the signs of their elements where both lie; None when they can: once an iteration,
     for nobody else."""
     assert op.block is not None
-    if op.result.type.shape[1] < 32:  # type: ignore[attr-defined]
-        return "fewer than 32 columns have scales with signs"
+    if op.result.type.shape[1] < tcgen05.SIGNED_N:  # type: ignore[attr-defined]
+        return f"fewer than {tcgen05.SIGNED_N} columns have scales with signs"
     if len([other for other in op.block.ops if other.spec.name in PRODUCTS]) > 1:
         return "another product of the loop may read operands whose signs turn with their scales"
     if any(place(op.operands[which], op.block) == OUTSIDE for which in operands_of(op)):
@@ -394,7 +394,7 @@ def in_rows(op: Op, log2_warps: int) -> bool:
     rows = left.shape[0]
     if left.elem.bits not in (8, 16) or left.elem.name not in tcgen05.TYPES:
         return False
-    if rows % tcgen05.LANES or 1 << log2_warps != rows // 32 or left.shape[1] < 32:
+    if rows % tcgen05.LANES or 1 << log2_warps != rows >> LANE_BITS or left.shape[1] < tcgen05.ROW_DEPTH:
         return False
     work, seen = [op.operands[0]], {op.operands[0]}
     while work:

@@ -55,7 +55,8 @@ class CostModel:
     fma_registers = 40  # the same without tensor cores: rows and columns of both operands too (S)
     slot_registers = 64  # for values that wait in pipelines: more of them would spill (S)
     waiting_registers = 8  # for what is loaded an iteration ahead beside a ring: scales, indices (S)
-    buffered_registers = 16  # of an operand: below, conversions are cheaper than a buffer (S)
+    buffered_registers = 16  # of an operand: up to these, conversions are cheaper than a buffer (S)
+    buffered_byte_registers = 15  # of one of bytes, whose conversions take them apart (S)
     mask_operations = 8  # that tell an operand's elements apart, computed again for its fragments (S)
     counting_operations = 12  # that make a slice's row numbers again, in the place of asking for them (S)
     divided_sums = 112  # registers carried by a loop of mma.sync; more, and each of several loops spills (S)
@@ -73,8 +74,10 @@ class CostModel:
     split_sums = 64  # registers of sums that each warp keeps of its own keys: all columns (S)
     split_sums_of_pointers = 32  # of them beside addresses of what it multiplies (S)
     turn_barrier = 14  # of two warpgroups that take turns, with the one behind it: the last of 16 (F)
+    granted_registers = (24, 256)  # least and most that setmaxnreg takes (F)
     most_granted = 240  # of a thread that setmaxnreg is asked for: 65536 less what copying warps keep (F)
     # ---- clusters
+    most_cluster = 16  # CTAs that a cluster may have where a launch allows it (G)
     portable_cluster = 8  # CTAs that a cluster may have on every GPU (G)
     pair_stages = 6  # of the ring of a pair of CTAs, with the one that products still read (S)
     uncut_stages = 4  # of a loop of tensor memory that fit, or its steps are cut (S)
@@ -82,6 +85,7 @@ class CostModel:
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
     most_warps = 16  # of a block: registers of a thread halve once more beyond (G)
+    block_warps = 32  # that a block has at most (G)
     whole_warps = 8  # of a block whose threads have all registers that they may: more share them (G)
     thread_elements = 64  # of the largest tile: 2 * 64 registers of 32 bits leave room for operands (S)
     # ---- tiles and loops

@@ -22,7 +22,9 @@ SIDE_BY_SIDE = (
     64  # columns of a row that two threads share, in each of them: what one instruction moves lies together
 )
 PAIRED_N = 32  # columns of a product of two CTAs, at least
-MAX_N = 256
+LEAST_N, MAX_N = 16, 256  # columns of a product of 128 rows
+ROW_DEPTH = 32  # elements along K of a left operand in tensor memory, at least: an instruction's of 8 bits
+SIGNED_N = 32  # columns whose scales may have signs, at least: a warp turns those of a row a lane
 STATE_BYTES = 1024  # of shared memory in front of buffers, whose swizzles repeat after as many
 # operand type -> (kind, format in the instruction descriptor, log2 of the depth of one instruction)
 TYPES = {

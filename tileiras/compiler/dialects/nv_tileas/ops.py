@@ -370,11 +370,13 @@ TENSOR_END = OpSpec(
     operands=(Arg("memory", "tensor_memory"),),
     attrs=(Attr("writers", "i64", optional=True),),
 )
+_MOST = Attr("most", "i64", optional=True)  # registers of a thread that one instruction moves
 TENSOR_STORE = OpSpec(
     "tensor_memory.store",
     dialect=D,
     doc="Puts a tile into an accumulator.",
     operands=(Arg("memory", "tensor_memory"), Arg("value", "any")),
+    attrs=(_MOST,),
 )
 TENSOR_PRODUCT = OpSpec(  # `fresh`: 1, it begins at zero; 2, where `count` is 0
     "tensor_memory.product", dialect=D,
@@ -436,7 +438,11 @@ TENSOR_LOAD = OpSpec(  # waits for the product, then brings the sum
     dialect=D,
     doc="Waits for a product, then brings the sum.",
     operands=_COUNTED,
-    attrs=(Attr("before", "i64"),),
+    attrs=(
+        Attr("before", "i64"),
+        _MOST,
+        Attr("apart", "i64", optional=True),
+    ),  # 1: each waits for the one before it
     results=(Arg("result", "any"),),
 )
 TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then multiplies the sum by a factor
@@ -444,6 +450,7 @@ TENSOR_SCALE = OpSpec(  # waits for the product before this iteration's, then mu
     dialect=D,
     doc="Waits for the product before this iteration's, then multiplies the sum by a factor.",
     operands=(*_COUNTED, Arg("factor", "any")),
+    attrs=(_MOST, Attr("tested", "i64", optional=True)),  # 1: a warp all of whose factors are 1 does nothing
 )
 _OWN = (
     TENSOR_ALLOC, TENSOR_FREE, TENSOR_BEGIN, TENSOR_END, TENSOR_STORE, TENSOR_PRODUCT, TENSOR_WAIT, TENSOR_LOAD, TENSOR_SCALE,

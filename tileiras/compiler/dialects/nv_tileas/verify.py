@@ -184,6 +184,10 @@ RULES.checks = {
     "tensor_memory.product": later("nv_tileas.verify_products", "check_tensor_product"),
     "tensor_memory.product_rows": later("nv_tileas.verify_products", "check_tensor_product"),
     "tensor_memory.product_scaled": later("nv_tileas.verify_products", "check_tensor_scaled"),
+    **{
+        f"tensor_memory.{name}": later("nv_tileas.verify_buffers", "check_pieces")
+        for name in ("store", "load", "scale")
+    },
     "tensor_memory.turn": later("nv_tileas.verify_products", "check_turn"),
     "wgmma": later("nv_tileas.verify_products", "check_wgmma"),
     "wgmma.registers": later("nv_tileas.verify_products", "check_wgmma"),

@@ -25,6 +25,7 @@ PAIRED_ROWS, PAIRED_COLUMNS = (
     (32, 256),
 )  # of each CTA of a pair; of a product of theirs, least and most; PTX ISA
 COLUMNS = (32, 64, 128, 256, 512)  # that tcgen05.alloc gives; PTX ISA
+PIECES = (4, 128)  # registers of a thread that tcgen05.ld and st move, in each form; PTX ISA
 LANES = (
     0,
     16,
@@ -155,6 +156,14 @@ def check_tensor_begin(op: Op) -> None:
     lane = op.attr("lane") or 0
     if lane not in LANES:
         raise Invalid(D.BUFFER, what=f"lane {lane}, expected one of {', '.join(map(str, LANES))}")
+
+
+def check_pieces(op: Op) -> None:
+    """An instruction moves a power of two of registers, of a block of rows 128 at most."""
+    most = op.attr("most")
+    if most is not None and (most & (most - 1) or not PIECES[0] <= most <= PIECES[1]):
+        what = f"{most} registers an instruction, expected a power of two from {PIECES[0]} to {PIECES[1]}"
+        raise Invalid(D.BUFFER, what=what)
 
 
 def check_wait_group(op: Op) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from tileiras.compiler.layout.algebra import LANE, REGISTER, WARP
 from tileiras.compiler.layout.gf2 import table
 from tileiras.compiler.layout.linear import dim_bits, placed
-from tileiras.compiler.target.cost import CostModel
 
 from .arith import extended, upcast
 from .convert import fixed_part
@@ -97,7 +96,9 @@ def _round(
 
     thread_a = b.thread_linear([a_offset(c) for c in layout.lane], [a_offset(c) for c in layout.warp])
     thread_b = b.thread_linear([b_offset(c) for c in layout.lane], [b_offset(c) for c in layout.warp])
-    unroll = min(k, CostModel.fma_unroll)
+    unroll = op.attrs.get("unroll")
+    if unroll is None:
+        raise lowering.undecided(op, "unroll", "TileASPlaceShared")
     pa = b.fresh(b.add(32, base, thread_a), "r")
     pb = b.fresh(b.add(32, b.add(32, base, a_bytes), thread_b), "r")
     counter = b.fresh(0, "r")

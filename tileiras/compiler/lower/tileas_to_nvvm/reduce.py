@@ -188,7 +188,7 @@ def _index_order(
     lane_of = {c: k for k, c in enumerate(layout.lane) if c}
     warp_of = {c: k for k, c in enumerate(layout.warp) if c}
     rounds = list(op.attrs.get("rounds", ()))  # one for each group of bits that warps hold
-    done = 0
+    done = number = 0
     while bits:
         bit = bits.pop(0)
         done |= bit
@@ -207,7 +207,8 @@ def _index_order(
                 done |= bits[0]
                 group.append(warp_of[bits.pop(0)])
             fixed = rounds.pop(0) if rounds else 0
-            state = _in_rounds(lowering, op, layout, done, group, classes, state, combine, fixed)
+            state = _in_rounds(lowering, op, layout, done, group, classes, state, combine, fixed, number)
+            number += 1
         else:
             state = {
                 offset: in_thread(values, state[offset | bit])
@@ -227,6 +228,7 @@ def _in_rounds(
     state: Any,
     combine: Any,
     fixed: int,
+    number: int,
 ) -> Any:
     """Across warps with so few registers at a time (those that agree in the bits of `fixed`) that their partial results
     fit their place."""
@@ -235,7 +237,9 @@ def _in_rounds(
         rounds.setdefault(offset & fixed, {})[offset] = values
     out: dict[int, tuple[Any, ...]] = {}
     for part in rounds.values():
-        out.update(_across_warps(lowering, op, layout, mask, warp_bits, classes, part, combine, fixed))
+        out.update(
+            _across_warps(lowering, op, layout, mask, warp_bits, classes, part, combine, fixed, number=number)
+        )
     return out
 
 
@@ -260,14 +264,20 @@ def _ordered(lowering: Lowering, classes: Any, upper: Any, mine: Any, others: An
 
 def _across_warps(
     lowering: Lowering, op: Op, layout: Any, mask: int, warp_bits: list[int], classes: list[str], state: Any, combine: Any,
-    fixed: int = 0, held: Any = None,
+    fixed: int = 0, held: Any = None, number: int = 0,
 ) -> Any:  # fmt: skip
     """Every warp leaves its partial results in shared memory; every thread combines all partials in order.
 
     `mask`: the index bits that are combined once this is done, those of `warp_bits` among them; `fixed`: index
-    bits that all of `state` agree in; `held`: where the partials of a warp lie, if its lanes hold halves (fold.py).
+    bits that all of `state` agree in; `held`: where the partials of a warp lie, if its lanes hold halves (fold.py);
+    `number`: of the op's exchanges. Partials of one result lie side by side, or the results of one part do, and a thread moves
+    neighbours together.
     """
     b = lowering.b
+    apart = op.attrs.get("beside")
+    if apart is None:
+        raise lowering.undecided(op, "beside", "TileASPlaceShared")
+    beside = apart[number]
     held = held or layout
     parts = 1 << len(warp_bits)
     kept_bits = [k for k in range(layout.bits) if not (mask | layout.inv | fixed) >> k & 1]
@@ -316,10 +326,6 @@ def _across_warps(
     joined = op.attr("joined") if read is None and held is not layout else None
     if joined is not None:
         wanted, of_lanes = list(state), held.lane
-    # Partials of one result lie side by side where those of a warp's lanes reach no bank twice: a load then takes several. Else
-    # the results of one part do, and a thread moves neighbours together.
-    lanes_apart = sum(1 for c in layout.lane if compact(c & ~mask))
-    beside = read is None and joined is None and max(sizes) * parts << lanes_apart <= CostModel.bank_bytes
     stride, step = (
         (parts, 1) if beside else (1, count)
     )  # in elements: from result to result, from part to part

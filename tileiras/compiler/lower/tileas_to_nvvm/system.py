@@ -6,7 +6,6 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import Addr, Var
 from tileiras.compiler.target import sm
-from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.registers import reg_class, shared_bytes
 
 from .arith import extended
@@ -167,7 +166,10 @@ def lower_print(lowering: Lowering, op: Op) -> None:
             if text:
                 call_vprintf(lowering, text, args)
             text, args = "", []
-            _print_tile(lowering, values[i].type, base, *staged[i], spec, fixed, kind)
+            written = op.attrs.get("unrolled")
+            if written is None:
+                raise lowering.undecided(op, "unrolled", "TileASPlaceShared")
+            _print_tile(lowering, values[i].type, base, *staged[i], spec, fixed, kind, bool(written[i]))
         if len(args) == _CALL_ARGS:
             call_vprintf(lowering, text, args)
             text, args = "", []
@@ -197,7 +199,15 @@ def _stage(lowering: Lowering, tile: Any, base: Any, start: int, size: int) -> N
 
 
 def _print_tile(
-    lowering: Lowering, type: Any, base: Any, start: int, size: int, spec: str, fixed: str, kind: str
+    lowering: Lowering,
+    type: Any,
+    base: Any,
+    start: int,
+    size: int,
+    spec: str,
+    fixed: str,
+    kind: str,
+    unrolled: bool,
 ) -> None:
     b = lowering.b
     shape = type.shape
@@ -208,7 +218,7 @@ def _print_tile(
     for extent in reversed(shape):
         step *= extent
         strides.append(step)  # elements of the block that closes at each nesting level, innermost first
-    if count <= CostModel.print_unrolled:
+    if unrolled:
         text, args = "", []
         for i in range(count):
             text += "[" * sum(1 for s in strides if i % s == 0)

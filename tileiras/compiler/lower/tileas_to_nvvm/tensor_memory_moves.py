@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.target import sm, tcgen05
-from tileiras.compiler.target.cost import CostModel
 
 from .state import Lowering
 from .tensor_memory import LANES_AT, Memory, wait_for_product
@@ -17,9 +16,15 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 
-def _pieces(
-    layout: Any, shape: Any, most: int = CostModel.chunk_registers
-) -> list[tuple[int, str, list[int], tuple[int, ...]]]:
+def _most(lowering: Lowering, op: Op) -> int:
+    """Registers that one instruction moves at most."""
+    found: int | None = op.attr("most")
+    if found is None:
+        raise lowering.undecided(op, "most", "TileASPlaceShared")
+    return found
+
+
+def _pieces(layout: Any, shape: Any, most: int) -> list[tuple[int, str, list[int], tuple[int, ...]]]:
     """(column, form, registers, column of the upper lanes) of what one instruction moves: at most `most` registers, columns
     of one block of rows. What one moves lies side by side: for 128 registers ptxas finds no place where as many wait."""
     (m_low, _), (n_low, n_bits) = dim_bits(shape)
@@ -82,7 +87,7 @@ def lower_store(lowering: Lowering, op: Op) -> None:
     type: Any = op.operands[1].type
     regs = lowering.regs_as(op.operands[1], type.layout)
     base = _thread_address(lowering, memory, type.layout, shape)
-    for piece in _pieces(type.layout, shape):
+    for piece in _pieces(type.layout, shape, _most(lowering, op)):
         _write(lowering, base, piece, tuple(b.materialize(regs[p], "r") for p in piece[2]))
     b.emit_to(None, "tcgen05.wait::st.sync.aligned")
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
@@ -96,10 +101,10 @@ def lower_load(lowering: Lowering, op: Op) -> None:
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
     type: Any = op.results[0].type
     base = _thread_address(lowering, memory, type.layout, type.shape)
-    most = op.attrs.get("most")  # registers that come at once
-    if most is None:
+    pieces = _pieces(type.layout, type.shape, _most(lowering, op))
+    if not op.attr("apart"):
         out: list[Any] = [None] * type.layout.num_regs
-        for piece in _pieces(type.layout, type.shape):
+        for piece in pieces:
             for p, word in zip(piece[2], _read(lowering, base, piece)):
                 out[p] = word
         b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
@@ -111,14 +116,14 @@ def lower_load(lowering: Lowering, op: Op) -> None:
         b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
         return words
 
-    parts = [(piece[2], lambda piece=piece: part(piece)) for piece in _pieces(type.layout, type.shape, most)]
+    parts = [(piece[2], lambda piece=piece: part(piece)) for piece in pieces]
     fence = lambda: b.emit_to(None, "tcgen05.fence::before_thread_sync")  # noqa: E731
     lowering.comes(op.results[0], parts, fence)
 
 
 def lower_scale(lowering: Lowering, op: Op) -> None:
-    """The sum of the product before this iteration's, times a factor. A warp all of whose factors are 1 leaves its part as
-    it is: multiplying by 1 changes no number."""
+    """The sum of the product before this iteration's, times a factor. Where they are tested, a warp all of whose factors are 1
+    leaves its part as it is: multiplying by 1 changes no number."""
     b = lowering.b
     memory: Memory = lowering.env[op.operands[0]]
     shape = lowering.tile(op.operands[2]).shape
@@ -129,7 +134,7 @@ def lower_scale(lowering: Lowering, op: Op) -> None:
     b.emit_to(None, "tcgen05.fence::after_thread_sync")
     skip = b.label()
     distinct = list(dict.fromkeys(factors))
-    if len(distinct) <= CostModel.tested_factors:
+    if op.attr("tested"):
         tests = [b.setp("neu", "f32", factor, b.float("r", 0x3F800000)) for factor in distinct]
         differs = tests[0]
         for test in tests[1:]:
@@ -138,7 +143,7 @@ def lower_scale(lowering: Lowering, op: Op) -> None:
         b.emit_to(any_lane, "vote.sync.any.pred", differs, 0xFFFFFFFF)
         b.bra(skip, (any_lane, True))
     b.push()
-    for piece in _pieces(layout, shape):
+    for piece in _pieces(layout, shape, _most(lowering, op)):
         words = _read(lowering, base, piece)
         b.emit_to(None, "tcgen05.wait::ld.sync.aligned")
         _write(lowering, base, piece, _multiply(lowering, words, [factors[p] for p in piece[2]]))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.nvvm.directives import KERNEL, cluster_dim
 from tileiras.compiler.target import sm
+from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 MAX_THREADS = 1024
-MAX_CLUSTER = 16  # CTAs; more than 8 need a launch attribute
 
 
 class ModuleVerifier(Pass):
@@ -57,8 +57,8 @@ def launch_bound_problems(fn: Any, target: Any) -> list[str]:
     if target is not None and target.has(sm.CLUSTER):
         if min(dims) < 1:
             found.append(f"{text} has an extent below 1")
-        elif size > MAX_CLUSTER:
-            found.append(f"{text} is more than {MAX_CLUSTER} CTAs")
+        elif size > CostModel.most_cluster:
+            found.append(f"{text} is more than {CostModel.most_cluster} CTAs")
         rank = attrs.get("nvvm.maxclusterrank")
         if rank is not None and size > 1:
             found.append(f"nvvm.maxclusterrank {rank} and {text} exclude each other")
@@ -67,7 +67,7 @@ def launch_bound_problems(fn: Any, target: Any) -> list[str]:
     for name, low, high in (
         ("nvvm.maxnreg", 1, 255),
         ("nvvm.minctasm", 1, 32),
-        ("nvvm.maxclusterrank", 1, MAX_CLUSTER),
+        ("nvvm.maxclusterrank", 1, CostModel.most_cluster),
     ):
         value = attrs.get(name)
         if value is not None and not (isinstance(value, int) and low <= value <= high):

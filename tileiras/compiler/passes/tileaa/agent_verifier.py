@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.ir.passes import Context, Pass
+from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ class AgentVerifier(Pass):
             seen.add(op.attrs["id"])
             warps += op.attrs["num_warps"]
             registers = op.attrs.get("registers")
-            if registers is not None and (registers % 8 or not 24 <= registers <= 256):
+            least, most = CostModel.granted_registers
+            if registers is not None and (
+                registers % CostModel.register_unit or not least <= registers <= most
+            ):
                 emit(D.AGENT_REGISTERS, loc=op.loc, id=op.attrs["id"], got=registers)
         want = getattr(func.attrs.get("nv_tileaa.kernel_spec"), "num_warps", None)
         if agents and want is not None and warps != want:

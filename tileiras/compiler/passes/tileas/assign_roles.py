@@ -128,7 +128,10 @@ class Plan:
         self.others = CostModel.copying_warps if self.sums is None else 2
         if self.sums is not None:
             return self.decide_sums(found[0], target)
-        if self.warps % CostModel.copying_warps or self.warps + CostModel.copying_warps > 32:
+        if (
+            self.warps % CostModel.copying_warps
+            or self.warps + CostModel.copying_warps > CostModel.block_warps
+        ):
             raise roles.NoRoles(
                 first, f"{self.warps} warps are no warpgroups, or leave no room for another one"
             )

@@ -18,7 +18,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
+from tileiras.compiler.ir.types import I1, I8, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import dim_bits, log2, permuted, splat, with_inv
 from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.layout.shared import permuted as arrangement_of
@@ -137,7 +137,7 @@ class HoistConversions(Pass):
         if any(layout.inv or any(layout.replicated) for layout in layouts):
             return False
         narrow, wide = load.results[0].type.elem.bits, maker.result.type.elem.bits  # type: ignore[attr-defined]
-        return bool(8 <= narrow < wide)
+        return bool(I8.bits <= narrow < wide)
 
     def is_staged(self, convert: Op, func: Op, context: Context) -> bool:
         """Whether a mask is made of one tile that waits in shared memory: threads may read it from there as they want it."""
@@ -205,7 +205,7 @@ class HoistConversions(Pass):
             return False
         while made.spec.name not in LOADS:
             made = next(v.op for v in made.operands if v.op is not None and not one_value(v))
-        return bool(made.results[0].type.elem.bits == 8 < convert.result.type.elem.bits)  # type: ignore[attr-defined]
+        return bool(made.results[0].type.elem.bits == I8.bits < convert.result.type.elem.bits)  # type: ignore[attr-defined]
 
     @staticmethod
     def in_front_of(permute: Op, convert: Op, context: Context) -> Op | None:
@@ -292,7 +292,11 @@ class HoistConversions(Pass):
                 spare -= need
                 body.ops.remove(op)
                 loop.block.insert_before(loop, op)
-            elif all(products) and need > CostModel.buffered_registers - (type.elem.bits == 8):
+            elif all(products) and need > (
+                CostModel.buffered_byte_registers
+                if type.elem.bits == I8.bits
+                else CostModel.buffered_registers
+            ):
                 self.stage(op, loop, context)
 
     def stage(self, convert: Op, loop: Op, context: Context) -> None:

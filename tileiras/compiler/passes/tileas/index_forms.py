@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 SAME_ELEMENTS = frozenset(("reshape", "broadcast", "permute", "convert_layout", "assume"))
-# of multiples and constants: sums of some of them with 32-bit numbers stay far from the end of 64 bits
-MOST = 1 << 16
+# of multiples and constants, and of terms: sums of so many with 32-bit numbers stay far from the end of 64 bits
+MOST, TERMS = 1 << 16, 4
 
 
 class Form:
@@ -53,7 +53,7 @@ class Form:
     def small(self) -> bool:
         """Whether 64 bits hold it, and what is compared with it, for all numbers of 32 bits."""
         numbers = (self.index, self.low >> 16, self.high >> 16, *self.terms.values())
-        return len(self.terms) <= 4 and all(-MOST <= n <= MOST for n in numbers)
+        return len(self.terms) <= TERMS and all(-MOST <= n <= MOST for n in numbers)
 
 
 NOTHING = Form(0, {}, 0, 0)

@@ -23,6 +23,7 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.schedule.exchange import EXCHANGES, in_rounds
 from tileiras.compiler.schedule.global_moves import ACCESSES, widths
 from tileiras.compiler.schedule.shared_moves import MOVES
+from tileiras.compiler.schedule.tensor_moves import PIECES
 from tileiras.compiler.target.tcgen05 import STATE_BYTES
 
 TYPE_CHECKING = False
@@ -66,6 +67,9 @@ class PlaceShared(Pass):
             move = MOVES.get(op.spec.name)
             if move is not None:
                 op.attrs = {**op.attrs, **move(op, context.target)}
+            pieces = PIECES.get(op.spec.name)
+            if pieces is not None:
+                op.attrs = {**pieces(op), **op.attrs}
             if op.spec.name in ACCESSES:
                 placer.access(op, widths(op, func, context.analyses))
         placer.block(func.regions[0].block)

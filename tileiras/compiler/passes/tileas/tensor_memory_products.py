@@ -416,12 +416,13 @@ class Accumulation:
             carried_beside(self.body) + num_elements(type.shape)
             > CostModel.results_registers << self.warps + 5
         ):
-            attrs["most"] = CostModel.part_registers  # who adds them up makes room for the next ones
+            # who adds them up makes room for the next ones
+            attrs |= {"most": CostModel.part_registers, "apart": 1}
         load = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), attrs)
         back = self.converted(op, load.result, type)
         op.result.replace_all_uses_with(back)
         self.erase(links)
-        if "most" in attrs and back is load.result:
+        if "apart" in attrs and back is load.result:
             read_where_used(load)
         if not self.carries:
             index, more = self.more
