@@ -1,7 +1,7 @@
 """Registers that come when they are asked for: what a thread reads of a large tile in parts, each where it is used.
 
 Read at once, a tile of 128 registers beside sums of 128 fills a thread, and ptxas spills; it leaves such reads where they stand.
-So a read that the text says comes in parts (`most`) is defined before its code is there, and so are elementwise ops on it. The
+So a read that the text says comes in parts (`apart`) is defined before its code is there, and so are elementwise ops on it. The
 first op that does not wait finds all of it there (`Lowering.bring`): the last values are made first, part by part, and each part
 brings what it is made of.
 """

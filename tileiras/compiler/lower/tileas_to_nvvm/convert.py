@@ -29,7 +29,7 @@ def lower_convert_layout(lowering: Lowering, op: Op) -> None:
     if kind == plans.RENAME:
         return lowering.define(op.results[0], lowering.regs_as(op.operands[0], target))
     narrow = with_inv(target, source.layout.inv)
-    if "most" in op.attrs:
+    if "apart" in op.attrs:
         return _in_parts(lowering, op, source, narrow)
     regs: Sequence[Any]
     if kind == plans.SHUFFLE:

@@ -1,12 +1,12 @@
 """Large sums out of tensor memory are read where they are used, part by part.
 
     tensor_memory.product %sum, %i ..                   tensor_memory.product %sum, %i ..
-    %x = tensor_memory.load %sum, %i {most = 32}        %s = convert_layout %f {plan = "shared", most = 32}
-    %s = convert_layout %f {plan = "shared"}            %x = tensor_memory.load %sum, %i {most = 32}
+    %x = tensor_memory.load %sum, %i {apart = 1}        %s = convert_layout %f {plan = "shared", apart = 1}
+    %s = convert_layout %f {plan = "shared"}            %x = tensor_memory.load %sum, %i {apart = 1}
     %z = fma %x, %s, %y                                 %z = fma %x, %s, %y
 
-Loads and exchanges that stand between go on while the product runs, and no barrier parts the sum from its use: what is read in
-parts of `most` registers comes in front of the instructions that use each part.
+Loads and exchanges that stand between go on while the product runs, and no barrier parts the sum from its use: what is read
+`apart`, by so many registers as one instruction moves, comes in front of the instructions that use each part.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_where_used(load: Op) -> None:
             continue
         layout: Any = op.result.type.layout  # type: ignore[attr-defined]
         if layout.num_regs > most and all(user in users for user, _ in op.result.uses):
-            op.attrs = {**op.attrs, "most": most}
+            op.attrs = {**op.attrs, "apart": 1}
 
 
 def _stays_behind(op: Op) -> bool:
