@@ -8,6 +8,7 @@ in a register and the rest in the immediates of its accesses.
 from __future__ import annotations
 
 from tileiras.compiler.ir.types import Bounded
+from tileiras.compiler.ir.walk import parts_first
 from tileiras.compiler.nvvm.build import MASK32
 from tileiras.compiler.nvvm.code import Reg
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from .state import Lowering
 
 _SHAPE = ("broadcast", "reshape", "convert_layout")
-_ACCESSES = ("load_ptr_tko", "store_ptr_tko")
+_ACCESSES = ("load_ptr_tko", "store_ptr_tko", "atomic_rmw_tko")
+_ALIKE = frozenset(("addi", "subi", "muli", "iota", "constant", "exti", "assume", *_SHAPE))
 _FEW = 64  # ops of an expression of indices or conditions that are looked at
 _PARTS = 16  # parts of a sum of registers
 
@@ -30,9 +32,11 @@ def indices_in_range(op: Op) -> bool:
     indices = _extended(op.operands[1])
     if not indices:
         return False
+    formulas = _Formulas()
+    wanted = formulas.of(indices)
     for user, _ in op.results[0].uses:
         mask = user.operand("mask") if user.spec.name in _ACCESSES else None
-        if mask is None or not indices <= _bounded(mask):
+        if mask is None or not wanted <= formulas.of(_bounded(mask)):
             return False
     return bool(op.results[0].uses)
 
@@ -96,7 +100,8 @@ def _split_index(lowering: Lowering, index: Any) -> tuple[Any, int]:
 
 
 def _extended(offset: Value) -> set[Value]:
-    """The 32-bit values that a 64-bit offset extends; none where one of them is not seen."""
+    """The 32-bit values that a 64-bit offset extends, without strides that are parameters: these are no sums. None where one of
+    them is not seen."""
     found: set[Value] = set()
     seen = 0
     work = [offset]
@@ -109,12 +114,44 @@ def _extended(offset: Value) -> set[Value]:
         if name == "exti":
             if op.operands[0].type.elem.bits != 32:  # type: ignore[attr-defined]
                 return set()
-            found.add(op.operands[0])
+            if not _is_parameter(op.operands[0]):
+                found.add(op.operands[0])
         elif name in ("addi", "muli", *_SHAPE):
             work += op.operands
         elif name != "constant":
             return set()
     return found
+
+
+class _Formulas:
+    """Numbers for values, the same for two that are computed alike: what is cheap is, for each layout and each user."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, int] = {}
+
+    def of(self, values: set[Value]) -> set[int]:
+        steps: dict[Value, int] = {}
+        for part in parts_first(values, self.parts):
+            op = part.op
+            key: Any = part
+            if op is not None and self.parts(part) is op.operands:
+                attrs = tuple(sorted(op.attrs.items()))  # their values are interned, or words and numbers
+                key = op.spec.name, attrs, part.type, *(steps[v] for v in op.operands)
+            steps[part] = self.known.setdefault(key, len(self.known))
+        return {steps[value] for value in values}
+
+    @staticmethod
+    def parts(value: Value) -> list[Value]:
+        op = value.op
+        return op.operands if op is not None and op.spec.name in _ALIKE else []
+
+
+def _is_parameter(value: Value) -> bool:
+    """Whether a number is one of the kernel's parameters as it is."""
+    while value.op is not None and value.op.spec.name in ("assume", *_SHAPE):
+        value = value.op.operands[0]
+    region = None if value.op is not None else value.owner.region  # type: ignore[union-attr]
+    return region is not None and region.op is not None and region.op.spec.name == "func"
 
 
 def _bounded(mask: Value) -> set[Value]:
