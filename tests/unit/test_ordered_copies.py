@@ -57,6 +57,14 @@ def test_copies_that_follow_an_iteration_have_one_stage(gpu: str) -> None:
     assert got[:2] == ["cp.async.wait_group", "bar.sync"] and got[-3:-1] == ["bar.sync", "cp.async.cg"], got
 
 
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
+@pytest.mark.parametrize("name", ["staged_flash_bwd_fused_whole_128", "staged_flash_bwd_fused_bf16_64"])
+def test_four_warps_multiply_where_copies_wait_for_the_step_before(name: str, gpu: str) -> None:
+    """What is read of shared memory counts in full there, and eight warps read more of it."""
+    program = tileiras.compile(bytecode_path(CASES[name]), gpu_name=gpu)
+    assert ".reqntid 128, 1, 1" in program.ptx
+
+
 def without_the_barrier_of_the_stage(text: str) -> str:
     """No barrier between what an iteration reads of its stage and the copies that overwrite it."""
     loop = text[text.rindex("cp.async.wait_group") : text.rindex("cp.async.cg")]

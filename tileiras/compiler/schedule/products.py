@@ -15,8 +15,9 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
-from .candidates import LOOPS
+from .candidates import LOOPS, captured, ordering
 from .instructions import block_scaled, mma_sync
+from .staging import RENAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,12 +87,26 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         alive = alive_at_once(products)
         if max(alive[b] + carried_beside(b) for b in alive) <= whole * 32 * CostModel.product_tiles:
             warps = whole
+    if warps > least and wait_for_each_other(products):
+        blocks = dict.fromkeys(product.block for product in products)
+        if max(alive_in_order(block) for block in blocks) <= least * 32 * CostModel.ordered_tiles:
+            warps = least
     for product in func.walk():
         if product.spec.name in PRODUCTS and product not in products:
             loads = feeding_loads(product, product.block)
             if any(op.spec.name == "load_ptr_tko" for group in loads for op in group):
                 return None
     return warps
+
+
+def wait_for_each_other(products: dict[Op, Any]) -> bool:
+    """Whether the copies of all loops of products stand behind what the step before does, as beside ordered atomics: nothing is
+    under way while a step multiplies, and what it reads of shared memory counts in full. Fewer warps read less."""
+    return all(
+        any(ordering(plan.op, product.parent) for plan in plans)
+        for product, plans in products.items()
+        if product.parent is not None
+    )
 
 
 def held_at_once(products: Iterable[Op]) -> int:
@@ -113,6 +128,39 @@ def alive_at_once(products: Iterable[Op]) -> dict[Any, int]:
         else:
             others.setdefault(op.block, []).append(size)
     return {b: sums.get(b, 0) + sum(sorted(others.get(b, ()))[-2:]) for b in {**sums, **others}}
+
+
+def alive_in_order(block: Any) -> int:
+    """32-bit registers that what a block's products make, and what is computed from that, takes at once in the order of its ops,
+    with the sums that its loop carries; tiles that change their shape or layout stay where they are."""
+    from .restage import from_product
+
+    last: dict[Value, int] = {}
+    names: dict[Value, Value] = {}
+    for n, op in enumerate(block.ops):
+        if op.spec.name in RENAMES:
+            names[op.result] = names.get(op.operands[0], op.operands[0])
+        for value in captured(op):
+            last[names.get(value, value)] = n
+    alive = {arg: _registers(arg) for arg in block.args if arg in last}
+    most = now = sum(alive.values())
+    for n, op in enumerate(block.ops):
+        for value in {names.get(v, v) for v in captured(op)}:
+            if last[value] == n:
+                now -= alive.pop(value, 0)
+        for value in op.results:
+            if value in last and value not in names and from_product(value, block):
+                alive[value] = _registers(value)
+                now += alive[value]
+        most = max(most, now)
+    return most
+
+
+def _registers(value: Value) -> int:
+    type: Any = value.type
+    if not getattr(type, "shape", ()) or isinstance(type.elem, Ptr) or type.elem.bits == 1:
+        return 0
+    return num_elements(type.shape) * type.elem.bits // 32
 
 
 def scores_at_once(products: Iterable[Op]) -> int:
