@@ -13,6 +13,7 @@ from math import prod
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import TOKEN, DivBy, PartitionView
+from tileiras.compiler.ir.views import view_dims
 from tileiras.compiler.layout.linear import dim_bits, log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, LINE_BYTES, is_swizzled
 from tileiras.compiler.target import sm
@@ -98,7 +99,7 @@ def boxes(func: Op, loop: Op, member: Staged, facts: Facts, target: Any) -> Boxe
         raise NoMap(f"rank {len(shape)}, a map has at most {MAX_RANK}")
     if not fresh(op.operand("token")):
         raise NoMap("it is ordered behind other accesses of the kernel")
-    dims = view.dim_map or tuple(range(len(shape)))
+    dims = view_dims(view)
     order = (*(d for d in range(len(shape)) if d != unit), unit)
     base, extents, strides = traced(func, facts, value, [dims[d] for d in order], size)
     tile = tuple(shape[d] for d in order)

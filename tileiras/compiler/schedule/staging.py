@@ -11,8 +11,9 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas.rings import in_units
 from tileiras.compiler.ir.dense import dense_bits, num_elements
 from tileiras.compiler.ir.types import PartitionView, Ptr, StridedView
+from tileiras.compiler.ir.views import unit_dim, view_dims
 from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
-from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
+from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.target.cost import CostModel
 
 from .pointer_needs import pointer_needs
@@ -116,8 +117,7 @@ def unit_dimension(op: Op) -> int:
     tensor = view.view
     if isinstance(tensor.elem, Ptr) or tensor.elem.bits < 8:
         return -1
-    dims = view.dim_map or tuple(range(len(view.tile)))
-    return next((d for d, m in enumerate(dims) if tensor.strides[m] == 1 and view.tile[d] > 1), -1)
+    return unit_dim(view)
 
 
 def start_bytes(view: Any, unit: int) -> int:
@@ -142,7 +142,7 @@ def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | No
     needs: dict[Value, int] = {}
     if facts.pointer_alignment(value) < chunk:
         needs[facts.tensor_view_op(value).operands[0]] = chunk - 1
-    for d, m in enumerate(view.dim_map or tuple(range(len(view.tile)))):
+    for d, m in enumerate(view_dims(view)):
         if d != unit and facts.stride_alignment(value, m, size) < chunk:
             stride = facts.dynamic_stride(value, m)
             if stride is None:
@@ -189,10 +189,7 @@ def staged(op: Op, facts: Facts, cost: CostModel, log2_warps: int) -> Staged | N
     view: Any = value.type
     size: int = view.view.elem.bytes
     shape = view.tile
-    alignment = min(CHUNK_BYTES, facts.pointer_alignment(value), shape[unit] * size, start_bytes(view, unit))
-    for d, m in enumerate(view.dim_map or tuple(range(len(shape)))):
-        if d != unit:
-            alignment = min(alignment, facts.stride_alignment(value, m, size))
+    alignment = min(facts.view_alignment(op, unit), shape[unit] * size)
     if alignment < max(cost.min_copy_bytes, size):
         return None
     bits = sum(log2(e) for e in shape)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import PartitionView
+from tileiras.compiler.ir.views import view_dims
 from tileiras.compiler.passes.tileaa.facts import Facts
 from tileiras.compiler.passes.tileaa.slice_demand import LOADS
 from tileiras.compiler.passes.tileaa.slice_plan import PRODUCTS
@@ -182,7 +183,7 @@ def _has_map(func: Op, load: Op, target: Any) -> bool:
     type: Any = view.type
     if not isinstance(type, PartitionView) or type.view.elem.name not in ELEMENTS:
         return False
-    dims = type.dim_map or tuple(range(len(type.tile)))
+    dims = view_dims(type)
     order = [dims[d] for d in (*(d for d in range(len(dims)) if d != unit), unit)]
     try:
         bulk.traced(func, Facts(), view, order, type.view.elem.bytes)
