@@ -65,12 +65,18 @@ def _lower_region(region: Region, values: dict[Value, Value], native: Any) -> Re
         new = Block()
         for arg in block.args:
             values[arg] = new.add_arg(lift_type(arg.type), arg.name)
+        constants: dict[Any, Value] = {}  # a frontend writes one for each use
         for op in block.ops:
             if op.spec.name == "mmaf_scaled":
                 from .scaled import lower_mmaf_scaled
 
                 values[op.result] = lower_mmaf_scaled(new, op, [values[v] for v in op.operands], native)
                 continue
+            if op.spec.name == "constant":
+                key = op.attrs["value"], op.result.type
+                if key in constants:
+                    values[op.result] = constants[key]
+                    continue
             regions = [_lower_region(r, values, native) for r in op.regions]
             lifted = create(
                 aa.BY_NAME[op.spec.name],
@@ -84,6 +90,8 @@ def _lower_region(region: Region, values: dict[Value, Value], native: Any) -> Re
             for old, result in zip(op.results, lifted.results):
                 values[old] = result
                 result.name = old.name
+            if op.spec.name == "constant":
+                constants[key] = lifted.result
             new.append(lifted)
         out.append(new)
     return out

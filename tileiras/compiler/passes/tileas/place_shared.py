@@ -10,7 +10,8 @@ stores and loads belongs to the op.
 
 Loads from buffers and stores to them are told here how they go: `load_shared {plan = "ldmatrix"}`, or
 `{plan = "shared", vector = 2}` for four elements an access. So are those of global memory: `load_view_tko {vector = 2}`. A text
-may say less; more than is known to be aligned, or to lie inside of the tensor together, is an error.
+may say less; more than is known to be aligned, or to lie inside of the tensor together, is an error. A constant that the passes
+before have made several times in a block stands there once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import sys
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.constants import merge_constants
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.schedule.exchange import EXCHANGES, in_rounds
@@ -55,6 +57,7 @@ class PlaceShared(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
+        merge_constants(func)
         placer = _Placer(context)
         for op in func.walk():
             rule = EXCHANGES.get(op.spec.name)
