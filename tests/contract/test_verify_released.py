@@ -47,7 +47,6 @@ ARGS = (
     "%a: !cuda_tile.tile<f32>, %b: !cuda_tile.tile<f32>, %c: !cuda_tile.tile<f32>, %d: !cuda_tile.tile<f32>"
 )
 WEAK = "memory_ordering_semantics = #cuda_tile.x<weak>"
-SCALED = "%r = cuda_tile.mmaf_scaled {a}, {b}, {c}, {s}, {t} : {kinds}"
 OPS = [
     ('"cuda_tile.loop"() ({}) : () -> ()', "loop", "expect non-empty block"),
     ('"cuda_tile.for"(%i32, %i32, %i32) ({}) : (tile<i32>, tile<i32>, tile<i32>) -> ()', "for", "expect non-empty block"),
