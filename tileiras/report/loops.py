@@ -36,7 +36,8 @@ COPIES = ("async.copy_view", "async.copy_pointers", "async.copy", "async.tiled_t
 LOADS = ("load_view_tko", "load_ptr_tko", "tiled_tma_load")
 STORES = ("store_view_tko", "store_ptr_tko")
 MOVES = (
-    "convert_layout", "load_shared", "store_shared", "tensor_memory.load", "tensor_memory.store", "reduce", "scan",
+    "convert_layout", "convert_layouts", "load_shared", "store_shared", "tensor_memory.load", "tensor_memory.store", "reduce",
+    "scan",
 )  # fmt: skip
 QUIET = (
     "continue", "yield", "async.commit_group", "async.arrive", "wgmma.commit_group", "break", "assume", "make_token",
@@ -139,7 +140,7 @@ def step(op: Op, line: int, issued: int, warps: int, gpu: Any, barriers: int = 0
     elif role == "move" and op.operands:
         type: Any = op.results[0].type if op.results else op.operands[-1].type
         if op.attrs.get("plan", "shared") in ("shared", "ldmatrix") and hasattr(type, "elem"):
-            both = 2 if op.spec.name == "convert_layout" else 1
+            both = 2 if op.spec.name in ("convert_layout", "convert_layouts") else 1
             clocks[SHARED] = both * num_elements(type.shape) * max(8, type.elem.bits) / 8 / 128
     if role == "wait" or barriers:
         clocks[WAIT] = float(BARRIER * max(1, barriers))

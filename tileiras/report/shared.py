@@ -94,7 +94,15 @@ def accesses(printed: Printed) -> list[dict[str, Any]]:
             lanes = _lanes(columns, type.layout.lane, op.attr("start"))
             out.append(access(op, line, "write", "store", lanes, _run(columns, type.layout.reg, size)))
         elif name == "convert_layout" and "columns" in op.attrs:
-            out += _conversion(op, line)
+            types: Any = op.operands[0].type, op.result.type
+            out += _conversion(op, line, types, op.attrs["columns"], op.attrs.get("vectors", (0, 0)))
+        elif name == "convert_layouts":
+            columns, vectors = op.attrs["columns"], op.attrs["vectors"]
+            for n, value in enumerate(op.operands):
+                types = value.type, op.results[n].type
+                bits = types[0].layout.bits
+                out += _conversion(op, line, types, columns[:bits], vectors[2 * n : 2 * n + 2])
+                columns = columns[bits:]
     return out
 
 
@@ -131,18 +139,18 @@ def _run(columns: Sequence[int], regs: Sequence[int], size: int) -> int:
     return width
 
 
-def _conversion(op: Op, line: int) -> list[dict[str, Any]]:
-    """Both sides of a layout conversion through shared memory, as its plan says."""
-    source: Any = op.operands[0].type
-    target: Any = op.result.type
-    columns, vectors = op.attrs["columns"], op.attrs.get("vectors", (0, 0))
+def _conversion(
+    op: Op, line: int, types: tuple[Any, Any], columns: tuple[int, ...], vectors: tuple[int, ...]
+) -> list[dict[str, Any]]:
+    """Both sides of a tile's way from one layout to another through shared memory, as the plan says."""
+    source, target = types
     size = elem_bytes(source.elem)
     masked = source.layout.inv | sum(op.attrs.get("rounds", ()))
     keep = (1 << len(columns)) - 1 & ~masked
     store = _lanes(columns, [c & keep for c in source.layout.lane])
     what = "layout conversion"
     out = [access(op, line, "write", what, store, size << vectors[0])]
-    if op.attrs["plan"] == "ldmatrix":
+    if op.attrs.get("plan") == "ldmatrix":
         rows = [apply(columns, apply(op.attrs["rows"], n)) for n in range(8)]
         out.append(access(op, line, "read", f"{what}: ldmatrix, 8 rows of a matrix", rows, 16))
     else:

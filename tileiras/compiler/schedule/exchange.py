@@ -53,6 +53,10 @@ def _convert(op: Op) -> tuple[int, dict[str, Any]]:
     return op.attrs.get("bytes", 0), {}
 
 
+def _convert_all(op: Op) -> tuple[int, dict[str, Any]]:
+    return op.attr("bytes"), {}
+
+
 def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
     """`order`: "any" takes registers, lanes, then warps; "index" joins neighbours from the lowest index bit up, because
     the body does not commute. `halves`: lanes exchange them, in place of butterflies. `joined`: where a place of each
@@ -191,6 +195,7 @@ def _load(op: Op) -> tuple[int, dict[str, Any]]:
 
 
 EXCHANGES: dict[str, Callable[[Op], tuple[int, dict[str, Any]]]] = {
-    "convert_layout": _convert, "reduce": _reduce, "scan": _scan, "extract": _extract, "mmaf": _product, "mmai": _product,
-    "print_tko": _print, "atomic_rmw_tko": _owned, "atomic_cas_tko": _owned, "load_view_tko": _load, "load_ptr_tko": _load,
+    "convert_layout": _convert, "convert_layouts": _convert_all, "reduce": _reduce, "scan": _scan, "extract": _extract,
+    "mmaf": _product, "mmai": _product, "print_tko": _print, "atomic_rmw_tko": _owned, "atomic_cas_tko": _owned,
+    "load_view_tko": _load, "load_ptr_tko": _load,
 }  # fmt: skip

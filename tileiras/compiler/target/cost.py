@@ -130,6 +130,8 @@ class CostModel:
     cache_bytes = 64  # that an SM takes from the second-level cache in a clock (G)
     queue_row_bytes = 64  # of a part, where it is contiguous: whole sectors, few bank conflicts (G)
     conversion_bytes = 48 << 10  # that a conversion may take at once: what a block has without opting in (G)
+    joined_bytes = 8 << 10  # of rows that change their layouts together, in one go (S)
+    joined_registers = 16  # of one of them that waits for the others (S)
     reduction_bytes = 32 << 10  # of partial results that warps leave at once (S)
     extract_bytes = 48 << 10  # that the source of an extract may take (G)
     # ---- layouts of what is stored

@@ -85,6 +85,13 @@ CONVERT_LAYOUT = OpSpec(
     operands=(Arg("source", "any"),), attrs=(Attr("plan", "string", optional=True),),
     results=(Arg("result", "any"),), traits=PURE,
 )  # fmt: skip
+CONVERT_LAYOUTS = OpSpec(
+    "convert_layouts", dialect=D,
+    doc="Several tiles that change their layouts through shared memory together: all are stored, then all are loaded.",
+    operands=(Arg("sources", "any", VARIADIC),),
+    attrs=(Attr("bytes", "i64"),),  # `columns` and `vectors` of each as convert_layout has them, and where it `starts`
+    results=(Arg("results", "any", VARIADIC),), traits=PURE,
+)  # fmt: skip
 CREATE = OpSpec(
     "async.pipeline.create", dialect=D,
     doc="A pipeline: slots between who makes values and who uses them.",
@@ -459,7 +466,7 @@ _OWN = (
     ALLOC_SHARED, FREE_SHARED, CLEAR_SHARED, LOAD_SHARED, STORE_SHARED, COPY_VIEW, COPY_POINTERS, COMMIT_GROUP, WAIT_GROUP,
     ASYNC_ARRIVE, BULK_BEGIN, BULK_LOAD, BULK_WAIT, BULK_ACQUIRE, BULK_RELEASE, BULK_COMMIT, BULK_END, BARRIER, WGMMA,
     WGMMA_REGISTERS, WGMMA_COMMIT, WGMMA_WAIT, TURNS_BEGIN, TURNS_TAKE, TURNS_GIVE, TURNS_END, CONVERT_LAYOUT, CREATE,
-    TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
+    CONVERT_LAYOUTS, TRANSFER, PRODUCE_ONE, CONSUME_ONE, PIPELINE_YIELD,
     TILED_TMA_LOAD, SYNC_TMA_LOAD, COPY, WAIT,
 )  # fmt: skip
 BY_NAME.update({spec.name: spec for spec in _OWN})

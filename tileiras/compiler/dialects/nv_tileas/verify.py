@@ -52,10 +52,36 @@ def check_convert_layout(op: Op) -> None:
             raise Invalid(D.PLAN, plan=plan, why=why)
 
 
+def check_convert_layouts(op: Op) -> None:
+    """Every tile has one that it becomes, and a place of its own."""
+    from tileiras.compiler.layout import convert
+
+    types: list[Any] = [v.type for v in (*op.operands, *op.results)]
+    sources, results = types[: len(op.operands)], types[len(op.operands) :]
+    tiles = all(isinstance(t, T.TensorType) and t.layout is not None for t in types)
+    if not tiles or len(sources) != len(results):
+        raise Invalid(D.CONVERT_TYPES, got=listed(op.operands), want=listed(op.results))
+    columns, size = op.attrs.get("columns", ()), op.attr("bytes")
+    starts = (*op.attrs.get("starts", ()), size)
+    why = None
+    if len(starts) != len(sources) + 1 or len(op.attrs.get("vectors", ())) != 2 * len(sources):
+        why = f"places of {len(starts) - 1} of {len(sources)} tiles"
+    elif len(columns) != sum(source.layout.bits for source in sources):
+        why = f"{len(columns)} columns for {sum(source.layout.bits for source in sources)} index bits"
+    elif list(starts) != sorted(starts) or starts[0] < 0:
+        why = "places that are not one behind the other"
+    for n, (source, result) in enumerate(zip(sources, results)):
+        if source.elem is not result.elem or source.shape != result.shape:
+            raise Invalid(D.CONVERT_TYPES, got=source, want=result)
+        own, columns = columns[: source.layout.bits], columns[source.layout.bits :]
+        why = why or place_problem(own, starts[n + 1] - starts[n], source.layout, 0)
+    if why is not None:
+        raise Invalid(D.PLAN, plan=convert.SHARED, why=why)
+
+
 def plan_problem(op: Op, plan: str, source: Any, target: Any) -> str | None:
     """Why a plan would lose elements; None when it moves them all."""
     from tileiras.compiler.layout import convert
-    from tileiras.compiler.layout.gf2 import rank
     from tileiras.compiler.layout.linear import with_inv
 
     if plan in (convert.RENAME, convert.SHUFFLE):
@@ -63,12 +89,20 @@ def plan_problem(op: Op, plan: str, source: Any, target: Any) -> str | None:
         return None if kind in (plan, convert.RENAME) else "elements change their warp or lane"
     if plan not in (convert.SHARED, convert.MATRICES, convert.STMATRIX):
         return "expected rename, shuffle, shared, ldmatrix or stmatrix"
-    columns, size = op.attrs.get("columns", ()), op.attrs.get("bytes", 0)
+    return place_problem(
+        op.attrs.get("columns", ()), op.attrs.get("bytes", 0), source, sum(op.attrs.get("rounds", ()))
+    )
+
+
+def place_problem(columns: tuple[int, ...], size: int, source: Any, rounds: int) -> str | None:
+    """Why so many bytes do not hold what moves of a tile at once, element by element; None where they do."""
+    from tileiras.compiler.layout.gf2 import rank
+
     if len(columns) != source.bits:
         return f"{len(columns)} columns for {source.bits} index bits"
     if any(c < 0 or c >= size for c in columns):
         return f"columns beyond {size} bytes"
-    fixed = source.inv | sum(op.attrs.get("rounds", ()))
+    fixed = source.inv | rounds
     live = [c for k, c in enumerate(columns) if not fixed >> k & 1]
     return None if rank(live) == len(live) else "two elements have one place"
 
@@ -162,6 +196,7 @@ RULES.checks = {
     **dict.fromkeys(WORKED_ON, check_worked_in),
     **dict.fromkeys(ACCESSES, check_access),
     "convert_layout": check_convert_layout,
+    "convert_layouts": check_convert_layouts,
     "func": check_func,
     "async.pipeline.create": later("nv_tileas.verify_pipelines", "check_create"),
     "async.pipeline.transfer": later("nv_tileas.verify_pipelines", "check_transfer"),

@@ -70,6 +70,7 @@ LOWER: dict[str, Callable[[Lowering, Op], None]] = {
     **memory.LOWER,
     **control.LOWER,
     "convert_layout": convert_layout.lower_convert_layout,
+    "convert_layouts": convert_layout.lower_convert_layouts,
 }
 
 # Families whose files are only loaded when a kernel uses them. An op that is not named here is looked for in all of them.

@@ -40,9 +40,7 @@ def lower_convert_layout(lowering: Lowering, op: Op) -> None:
         regs = _through_matrices(lowering, op, source, narrow)
     else:
         regs = _in_rounds(lowering, op, source, narrow, _through_shared)
-    if narrow is not target:  # what differs moved once, copies are names
-        regs = [regs[r] for r in plans.plan(narrow, target).regs]
-    lowering.define(op.results[0], regs)
+    lowering.define(op.results[0], named(regs, narrow, target))  # what differs moved once
 
 
 def _shuffle(lowering: Lowering, source: Tile, plan: plans.Plan) -> list[Any]:
@@ -136,41 +134,64 @@ def fixed_part(lowering: Lowering, tile: Tile, mask: int, value: int) -> tuple[T
 
 
 def _through_shared(lowering: Lowering, op: Op, source: Tile, target: LinearLayout, guard: Any) -> list[Any]:
-    out: list[Any] = [None] * target.num_regs
-    reads, read = _stored_for(lowering, op, source, target, guard)
-    for regs, address in reads:
-        for r, value in zip(regs, read(address, len(regs))):
-            out[r] = value
-    return out
+    trip, base = _stored(lowering, op, source, target, guard)
+    return load(lowering, source.elem, target, trip, base)
 
 
 def _in_parts(lowering: Lowering, op: Op, source: Tile, narrow: LinearLayout) -> None:
     """A tile that comes back from shared memory in parts, each in front of its first use."""
     target: LinearLayout = op.results[0].type.layout  # type: ignore[attr-defined]
     names: dict[int, list[int]] = {}
-    for place, r in enumerate(
-        plans.plan(narrow, target).regs if narrow is not target else range(target.num_regs)
-    ):
+    for place, r in enumerate(named(range(narrow.num_regs), narrow, target)):
         names.setdefault(r, []).append(place)
-    reads, read = _stored_for(lowering, op, source, narrow, None)
+    trip, base = _stored(lowering, op, source, narrow, None)
+    read = reader(lowering, source.elem)
 
     def part(regs: list[int], address: Any) -> tuple[list[int], Callable[[], Sequence[Any]]]:
         places = [place for r in regs for place in names[r]]
         return places, lambda: [v for r, v in zip(regs, read(address, len(regs))) for _ in names[r]]
 
+    reads = accesses(lowering, narrow, trip.columns, trip.load_vec, base)
     lowering.comes(op.results[0], [part(*each) for each in reads])
 
 
-def _stored_for(
+def _stored(
     lowering: Lowering, op: Op, source: Tile, target: LinearLayout, guard: Any
-) -> tuple[list[tuple[list[int], Any]], Callable[[Any, int], Sequence[Any]]]:
-    """Stores a tile to shared memory: which registers of `target` lie where, and what reads so many of them at an address."""
+) -> tuple[plans.SharedPlan, Any]:
+    """Stores a tile to shared memory for loads in `target`, with a barrier behind: how it lies there, and where."""
     trip = plans.SharedPlan(op.attr("columns"), op.attr("bytes"), *op.attr("vectors"))
+    if lowering.observer is not None:
+        lowering.observer.trips.append((source.layout, target, trip))
+    base = lowering.scratch(op, trip.bytes)
+    store(lowering, source, trip, base, guard)
+    lowering.barrier()
+    return trip, base
+
+
+def lower_convert_layouts(lowering: Lowering, op: Op) -> None:
+    """The registers of several tiles in other layouts: one barrier between all stores and all loads."""
+    base = lowering.scratch(op, op.attr("bytes"))
+    columns, vectors = op.attr("columns"), op.attr("vectors")
+    moved = []
+    for n, (value, start) in enumerate(zip(op.operands, op.attr("starts"))):
+        source = lowering.tile(value)
+        bits = source.layout.bits
+        trip = plans.SharedPlan(columns[:bits], 0, *vectors[2 * n : 2 * n + 2])
+        columns = columns[bits:]
+        place = lowering.b.entry("add.s32", base, start) if start else base
+        store(lowering, source, trip, place, None)
+        moved.append((op.results[n], source, trip, place))
+    lowering.barrier()
+    for result, source, trip, place in moved:
+        target: LinearLayout = result.type.layout  # type: ignore[attr-defined]
+        narrow = with_inv(target, source.layout.inv)
+        lowering.define(result, named(load(lowering, source.elem, narrow, trip, place), narrow, target))
+
+
+def store(lowering: Lowering, source: Tile, trip: plans.SharedPlan, base: Any, guard: Any) -> None:
+    """Puts a tile where its plan has it."""
     cls = reg_class(source.elem)
     layout = source.layout
-    if lowering.observer is not None:
-        lowering.observer.trips.append((layout, target, trip))
-    base = lowering.scratch(op, trip.bytes)
     if guard is None:  # every element once: copies in replicated lanes and warps would write the same value
         guard = owner_guard(lowering, layout)
     packed = moved_bytes(source.elem) < CLASS_BYTES[cls]
@@ -180,14 +201,29 @@ def _stored_for(
             store_vector(lowering, source.elem, address, values, "st.shared", guard)
         else:
             store_shared(lowering, address, values, cls, guard)
-    lowering.barrier()
 
-    def read(address: Any, count: int) -> Sequence[Any]:
-        if packed:
-            return load_vector(lowering, source.elem, address, count, "ld.shared", None, ())
-        return load_shared(lowering, address, count, cls)
 
-    return accesses(lowering, target, trip.columns, trip.load_vec, base), read
+def reader(lowering: Lowering, elem: Any) -> Callable[[Any, int], Sequence[Any]]:
+    """What loads so many elements that lie side by side at an address."""
+    cls = reg_class(elem)
+    if moved_bytes(elem) < CLASS_BYTES[cls]:
+        return lambda address, count: load_vector(lowering, elem, address, count, "ld.shared", None, ())
+    return lambda address, count: load_shared(lowering, address, count, cls)
+
+
+def load(lowering: Lowering, elem: Any, target: LinearLayout, trip: plans.SharedPlan, base: Any) -> list[Any]:
+    """The registers of what was put there, in another layout."""
+    read = reader(lowering, elem)
+    out: list[Any] = [None] * target.num_regs
+    for regs, address in accesses(lowering, target, trip.columns, trip.load_vec, base):
+        for r, value in zip(regs, read(address, len(regs))):
+            out[r] = value
+    return out
+
+
+def named(regs: Sequence[Any], narrow: LinearLayout, target: LinearLayout) -> Sequence[Any]:
+    """The registers of a tile in a layout that has copies: these are names."""
+    return regs if narrow is target else [regs[r] for r in plans.plan(narrow, target).regs]
 
 
 def _through_matrices(lowering: Lowering, op: Op, source: Tile, target: LinearLayout) -> list[Any]:

@@ -222,7 +222,7 @@ at least 16 and 8.
 _WHAT = {
     "load_view_tko": "load", "load_ptr_tko": "load", "store_view_tko": "store", "store_ptr_tko": "store",
     "atomic_rmw_tko": "atomic", "atomic_cas_tko": "atomic", "atomic_red_view_tko": "atomic", "reduce": "reduction",
-    "scan": "scan", "convert_layout": "layout conversion",
+    "scan": "scan", "convert_layout": "layout conversion", "convert_layouts": "layout conversion",
 }  # fmt: skip
 
 
@@ -454,7 +454,7 @@ def _product(observer: Observer, op: Op, counts: dict[str, int]) -> None:
 
 _REPORTS: dict[str, Callable[[Observer, Op, dict[str, int]], None]] = {
     "load_view_tko": _access, "load_ptr_tko": _access, "store_view_tko": _access, "store_ptr_tko": _access,
-    "convert_layout": _convert, "reduce": _exchange, "scan": _exchange, "atomic_rmw_tko": _exchange,
+    "convert_layout": _convert, "convert_layouts": _exchange, "reduce": _exchange, "scan": _exchange, "atomic_rmw_tko": _exchange,
     "atomic_cas_tko": _exchange, "mmaf": _product, "mmai": _product, "mmaf_scaled": _product,
     "wgmma": _product, "wgmma.registers": _product, "tensor_memory.product": _product,
     "tensor_memory.product_rows": _product, "tensor_memory.product_scaled": _product,
