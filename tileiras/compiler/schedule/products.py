@@ -17,7 +17,6 @@ from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .candidates import LOOPS, captured, ordering
 from .instructions import block_scaled, mma_sync
-from .staging import RENAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,6 +133,7 @@ def alive_in_order(block: Any) -> int:
     """32-bit registers that what a block's products make, and what is computed from that, takes at once in the order of its ops,
     with the sums that its loop carries; tiles that change their shape or layout stay where they are."""
     from .restage import from_product
+    from .staging import RENAMES
 
     last: dict[Value, int] = {}
     names: dict[Value, Value] = {}

@@ -107,8 +107,12 @@ def feeding_loads(product: Op, body: Any, lookups: Collection[Op] = ()) -> list[
     return found
 
 
-def unit_dimension(op: Op) -> int:
-    """The dimension along which the tile of a load of a view lies contiguous in memory; -1 where a copy cannot bring it."""
+ONE = -1  # of the bits of a scalar that must be zero, all but the lowest, which must not: a stride of 1
+
+
+def unit_dimension(op: Op, untold: bool = False) -> int:
+    """The dimension along which the tile of a load of a view lies contiguous in memory; -1 where a copy cannot bring it.
+    `untold`: where no stride is known to be 1, it may be the last one's."""
     if op.spec.name != "load_view_tko":
         return -1
     view: Any = op.operand("view").type  # type: ignore[union-attr]
@@ -117,6 +121,9 @@ def unit_dimension(op: Op) -> int:
     tensor = view.view
     if isinstance(tensor.elem, Ptr) or tensor.elem.bits < 8:
         return -1
+    dims, last = view_dims(view), len(tensor.strides) - 1
+    if untold and 1 not in tensor.strides and last in dims and tensor.strides[last] is None:
+        return dims.index(last) if view.tile[dims.index(last)] > 1 else -1
     return unit_dim(view)
 
 
@@ -127,11 +134,11 @@ def start_bytes(view: Any, unit: int) -> int:
 
 
 def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | None:
-    """Which bits of which scalars must be zero so that chunks of so many bytes bring the tile of a load in a loop; None where
-    that is not enough."""
+    """Which bits of which scalars must be zero so that chunks of so many bytes bring the tile of a load in a loop (`ONE`: it must
+    be 1); None where that is not enough."""
     if op.spec.name == "load_ptr_tko":
         return pointer_needs(op, loop, chunk, run_of_pointers)
-    unit = unit_dimension(op)
+    unit = unit_dimension(op, untold=True)
     value = op.operand("view")
     if unit < 0 or value is None:
         return None
@@ -140,6 +147,9 @@ def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | No
     if min(view.tile[unit] * size, start_bytes(view, unit)) < chunk:
         return None
     needs: dict[Value, int] = {}
+    along = facts.dynamic_stride(value, view.dim_map[unit] if view.dim_map else unit)
+    if along is not None:
+        needs[along] = ONE
     if facts.pointer_alignment(value) < chunk:
         needs[facts.tensor_view_op(value).operands[0]] = chunk - 1
     for d, m in enumerate(view_dims(view)):

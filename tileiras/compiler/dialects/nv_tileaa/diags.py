@@ -604,9 +604,10 @@ VERSIONS = Diag(
     kind="analysis", category="memory",
 )  # fmt: skip
 """
-cause: A remark: alignment that asynchronous copies need is not proven, so it is tested once a block, and the loop is there
-twice: as it is with aligned data, and as it is without.
-remedy: Nothing is wrong. Where the data are always aligned, say so (`assume div_by`), and the kernel is half as long.
+cause: A remark: alignment, or a stride of 1, that asynchronous copies need is not proven, so it is tested once a block, and
+the loop is there twice: as it is with such data, and as it is without.
+remedy: Nothing is wrong. Where the data are always so, say it (`assume div_by`, a stride in the view's type), and the kernel is
+half as long.
 
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
   cuda_tile.module @kernels {

@@ -1,10 +1,12 @@
-"""TileAARuntimeVersions: where only alignment is missing for asynchronous copies, a loop tests it and has two versions.
+"""TileAARuntimeVersions: where only alignment or a stride of 1 is missing for asynchronous copies, a loop tests it and has two
+versions.
 
 Before: `%r = for .. { load %va[..] .. mmaf }`, nothing known of the pointer or the strides of %va.
 After:  `%ok = (pointer | strides) has no low bits`, `%r = if %ok { for .. {..} } else { for .. {..} }`; in the first the
 facts are assumed, so that it is the loop of a kernel that promises them. One test a block, the same for all threads.
 Of tiles of pointers what is tested are the scalars of addresses and masks: bases, strides, edges. What the loop uses that is
-computed from them in front of it, each version computes for itself.
+computed from them in front of it, each version computes for itself. Of a view none of whose strides is known to be 1, the last
+one is tested, and stands in the types of the first version's views.
 """
 
 from __future__ import annotations
@@ -16,10 +18,22 @@ from tileiras.compiler.ir.clone import clone_op
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.ir.types import I1, I64, Bounded, Dense, DivBy, Ptr, TensorType, TileType
+from tileiras.compiler.ir.types import (
+    I1,
+    I64,
+    TILE_VIEWS,
+    Bounded,
+    Dense,
+    DivBy,
+    Ptr,
+    TensorType,
+    TensorView,
+    TileType,
+)  # fmt: skip
 from tileiras.compiler.ir.walk import parts_first
 from tileiras.compiler.passes.tileaa.axis import low_bit
 from tileiras.compiler.schedule.candidates import computes, is_outside
+from tileiras.compiler.schedule.staging import ONE
 from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
@@ -31,8 +45,8 @@ class RuntimeVersions(Pass):
     NAME = "TileAARuntimeVersions"
     SUMMARY = "Test at run time what asynchronous copies need, and have a loop for each answer"
     """
-    does: loops whose alignment is not proven, of views or of tiles of pointers, test it once and have a version for
-      each answer
+    does: loops whose alignment is not proven, of views or of tiles of pointers, or views without a stride that is known to be
+      1, test that once and have a version for each answer
     without: one slow version
     acts: matmul_f16_128 on sm_80
     """
@@ -63,6 +77,8 @@ def named(value: Value) -> str:
 
 def said(bits: int) -> str:
     """In words that bits of a number are zero."""
+    if bits == ONE:
+        return "1"
     divisor = low_bit(~bits)
     words = [f"a multiple of {divisor}"] if divisor > 1 else []
     if bits >= divisor:
@@ -102,13 +118,23 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
             word = put("exti", (value,), scalar, {"signedness": "unsigned"})
         else:
             word = value
-        low = put("andi", (word, number(zeros)), scalar)
+        low = (
+            put("xori", (word, number(1)), scalar)
+            if zeros == ONE
+            else put("andi", (word, number(zeros)), scalar)
+        )
         bits = low if bits is None else put("ori", (bits, low), scalar)
     attrs = {"comparison_predicate": "equal", "signedness": "unsigned"}
     aligned = put("cmpi", (bits, number(0)), TensorType(I1, (), None), attrs)
     then, otherwise = Block(), Block()
     values: dict[Value, Value] = {}
     for value, zeros in needs.items():
+        if zeros == ONE:
+            elem = value.type.elem  # type: ignore[attr-defined]
+            one = Dense(TileType(elem, ()), (1).to_bytes(constant_bytes(elem), "little"))
+            made = create(tileaa.BY_NAME["constant"], (), (value.type,), {"value": one}, (), loop.loc)
+            values[value] = then.append(made).result
+            continue
         divisor = low_bit(~zeros)
         predicates = [DivBy(divisor, None, None)] if divisor > 1 else []
         if zeros >= divisor:
@@ -123,6 +149,7 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
     for op in remade:
         then.append(clone_op(op, values))
     fast = then.append(clone_op(loop, values))
+    tell_strides(then, {values[value] for value, zeros in needs.items() if zeros == ONE})
     used = [k for k, r in enumerate(loop.results) if r.uses]
     types = [loop.results[k].type for k in used]
     jumps = [
@@ -133,11 +160,11 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
     position = block.ops.index(loop)
     otherwise.append(loop)
     otherwise.append(jumps[1])
-    made = create(
+    branch = create(
         tileaa.BY_NAME["if"], (aligned,), types, {}, (Region([then]), Region([otherwise])), loop.loc
     )
-    made.block, block.ops[position] = block, made
-    for i, (k, new) in enumerate(zip(used, made.results)):
+    branch.block, block.ops[position] = block, branch
+    for i, (k, new) in enumerate(zip(used, branch.results)):
         old = loop.results[k]
         new.name = old.name
         old.replace_all_uses_with(new)
@@ -147,6 +174,43 @@ def two_versions(loop: Op, needs: dict[Value, int]) -> None:
             block.ops.remove(op)
             otherwise.ops.insert(0, op)
             op.block = otherwise
+
+
+def tell_strides(block: Block, ones: set[Value]) -> None:
+    """Writes strides of 1 into the types of a version's views."""
+    views = [op for outer in block.ops for op in outer.walk() if op.spec.name == "make_tensor_view"]
+    for op in views:
+        dynamic = op.group("dynamicStrides")
+        if ones.isdisjoint(dynamic):
+            continue
+        type: Any = op.results[0].type
+        rest = iter(dynamic)
+        strides = [next(rest) if s is None else s for s in type.strides]
+        kept = [v for v in dynamic if v not in ones]
+        told = tuple(1 if s in ones else None if isinstance(s, Value) else s for s in strides)
+        assert op.segments is not None and op.block is not None
+        before = op.operands[: len(op.operands) - len(dynamic)]
+        new = create(
+            op.spec, [*before, *kept], (TensorView(type.elem, type.shape, told, type.ptr_attr),), dict(op.attrs), (), op.loc,
+            (*op.segments[:-1], len(kept)),
+        )  # fmt: skip
+        op.block.insert_before(op, new)
+        op.results[0].replace_all_uses_with(new.result)
+        op.erase()
+        work = [new.result]
+        while work:
+            view = work.pop()
+            for user, _ in view.uses:
+                for result in user.results:
+                    tiles: Any = result.type
+                    if isinstance(tiles, TILE_VIEWS):
+                        base = view.type.view if isinstance(view.type, TILE_VIEWS) else view.type  # type: ignore[attr-defined]
+                        fields = [base if name == "view" else getattr(tiles, name) for name in tiles.FIELDS]
+                        result.type = tiles.__class__(*fields)
+                        work.append(result)
+                    elif isinstance(tiles, TensorView):  # assumptions about it
+                        result.type = view.type
+                        work.append(result)
 
 
 def made_from(needs: dict[Value, int], loop: Op) -> list[Op]:
