@@ -42,9 +42,7 @@ class CostModel:
     warpgroup_accumulators = 128  # that the result of a wgmma may take: 64x256 a warpgroup (F)
     few_rows_registers = 128  # of results and left operands of mma.sync whose columns warps share out (S)
     product_tiles = 208  # that results of mma.sync which are alive at once may take (S)
-    ordered_tiles = (
-        256  # where copies wait for the step before: what spills costs less than what more warps read (S)
-    )
+    ordered_tiles = 256  # that tiles take where copies wait for a step: spills cost less than reads (S)
     warpgroup_tiles = 208  # that all tiles of a loop of wgmma may take at once (S)
     tensor_memory_elements = 128  # of an accumulator from tensor memory: more would be spilled (S)
     read_back_elements = 64  # of a sum in tensor memory, in one thread behind the loop (S)
