@@ -390,8 +390,8 @@ def example(prefix: Path) -> Path:
     source = REPOSITORY / "examples" / "capi"
     folder = prefix / "example"
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns("build"))
-    env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
-    subprocess.run(["make", "-C", str(folder), f"CC={CC} -Werror"], check=True, env=env, capture_output=True)
+    found = f"PKG_CONFIG_PATH={prefix}/lib/pkgconfig"  # as the Makefile's head says
+    subprocess.run(["make", "-C", str(folder), f"CC={CC} -Werror", found], check=True, capture_output=True)
     return folder
 
 
