@@ -44,7 +44,7 @@ class HoistConversions(Pass):
     SUMMARY = "Convert layouts of operands next to their loads, and loop-invariant ones once"
     """
     does: operands that a loop does not change are moved and converted in front of it; a mask of rows and columns is made in
-      the layout of what it masks, so that only rows and columns move
+      the layout of what it masks, so that only rows and columns move; what factors of rows multiply is transposed before
     without: operands are converted in each step, and masks move as a whole
     acts: attention_full_f16 on sm_90
     """
