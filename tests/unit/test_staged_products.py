@@ -567,8 +567,8 @@ QUEUES = (
     ("staged_latent_attention_64", "sm_80", 163, 5, 4),
     ("flash_d256", "sm_90", 96, 4, 1),
     ("flash_mqa_d128", "sm_90", 48, 3, 1),
-    ("staged_flash_bwd_fused_relaxed", "sm_80", 72, 3, 1),  # the gradient of queries takes no load
-    ("staged_flash_bwd_fused_relaxed", "sm_120", 68, 5, 2),
+    ("staged_flash_bwd_fused_relaxed", "sm_80", 56, 3, 1),  # the gradient of queries takes no load
+    ("staged_flash_bwd_fused_relaxed", "sm_120", 52, 5, 2),
 )
 
 
