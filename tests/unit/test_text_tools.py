@@ -52,7 +52,13 @@ def test_streams_versions_and_forms() -> None:
         ([], b"garbage", 3, "invalid magic number at position 0"),
         ([], b"cuda_tile.module {", 5, "<stdin>:1:19: error"),
         ([], TEXT.replace("negf", "absi").encode(), 5, "must be tile of i1"),
-        (["--version", "13.9"], TEXT.encode(), 3, "the supported versions are [13.1 - 13.5]"),
+        (
+            ["--version", "13.9"],
+            TEXT.encode(),
+            3,
+            "Invalid argument '13.9': the supported versions are [13.1 - 13.5]",
+        ),
+        (["--version", "12"], TEXT.encode(), 3, "Invalid argument '12': the supported versions"),
     ],
 )
 def test_exit_codes(arguments: list[str], stdin: bytes, code: int, said: str, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def version_of(text: str, sink: Sink) -> tuple[int, int]:
     major, _, minor = text.partition(".")
     if major == "13" and len(minor) < 4 and minor.isascii() and minor.isdigit() and 1 <= int(minor) <= NEWEST:
         return 13, int(minor)
-    sink.emit(diags.BAD_TARGET, major=major, minor=minor)
+    sink.emit(diags.BAD_TARGET, version=text)
     raise sink.fail(EXIT_BYTECODE)
 
 

@@ -324,7 +324,7 @@ see: BC-0021
 BAD_TARGET = Diag(
     "BC-0023",
     ERROR,
-    "Invalid argument '{major}.{minor}': the supported versions are [13.1 - 13.5]",
+    "Invalid argument '{version}': the supported versions are [13.1 - 13.5]",
     src="real writer",
 )
 """

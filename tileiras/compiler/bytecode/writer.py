@@ -51,7 +51,7 @@ def write(module: Op, version: tuple[int, int] = (13, 1), *, sink: Sink | None =
         sink = Sink()
     major, minor = version[0], version[1]
     if major != 13 or not 1 <= minor <= NEWEST:
-        sink.emit(diags.BAD_TARGET, major=major, minor=minor)
+        sink.emit(diags.BAD_TARGET, version=f"{major}.{minor}")
         raise sink.fail(EXIT_BYTECODE)
     writer = _Writer(minor)
     try:
