@@ -29,6 +29,9 @@ LintLoads = "tile_lint:LintLoads"
 MarkSeen = "tile_lint:MarkSeen"
 Breaks = "tile_lint:Breaks"
 Leaves = "tile_lint:Leaves"
+Malformed = "tile_lint:Malformed"
+Unmade = "tile_lint:Unmade"
+Unanchored = "tile_lint:Unanchored"
 InPackage = "tile_lint_more.passes:InPackage"
 TileASSelectAtoms = "tile_lint:Taken"
 Nowhere = "tile_lint:Nowhere"
@@ -81,6 +84,32 @@ class Leaves(Breaks):
 
     def run(self, func, context):
         raise SystemExit(0)
+
+
+class Malformed(Breaks):
+    NAME = "Malformed"
+    __slots__ = ()
+
+    def run(self, func, context):
+        from tileiras.compiler.dialects.nv_tileas import ops
+        from tileiras.compiler.ir.build import create
+
+        create(ops.BY_NAME["negi"])
+        return True
+
+
+class Unmade(Breaks):
+    NAME = "Unmade"
+    __slots__ = ()
+
+    def __init__(self):
+        raise ValueError("not today")
+
+
+class Unanchored(Breaks):
+    NAME = "Unanchored"
+    ANCHOR = "modul"
+    __slots__ = ()
 
 
 class Taken(Breaks):
@@ -202,6 +231,13 @@ def test_the_command_and_the_library_run_it(package: Path, tmp_path: Path) -> No
     [
         ("Breaks", 5, "the pass Breaks, which is not of this package, failed: AttributeError: "),
         ("Leaves", 5, "the pass Leaves, which is not of this package, failed: SystemExit: 0"),
+        ("Malformed", 5, "'nv_tileas.negi' op expected 1 operands, but found 0"),
+        ("Unmade", 2, "the pass 'Unmade' of tile-lint 1.2 cannot be used: ValueError: not today"),
+        (
+            "Unanchored",
+            2,
+            "the pass 'Unanchored' of tile-lint 1.2 cannot be used: its ANCHOR is 'modul', which is neither func nor module",
+        ),
         (
             "TileASSelectAtoms",
             2,
@@ -226,7 +262,8 @@ def test_what_cannot_be_is_one_error_that_names_it(
     done = tool(package, "tileiras", KERNEL, "--gpu-name=sm_90", "--emit=ptx", "-o", out, f"--plugin={name}")
     assert done.returncode == code, done.stderr
     errors = [line for line in done.stderr.splitlines() if "error:" in line]
-    assert said in errors[0] and len([e for e in errors if name in e]) == 1
+    assert said in errors[0] and len(errors) == 1 + errors.count("error: failed to compile Tile IR program")
+    assert name in errors[0] or f"note: after the pass {name}" in done.stderr
     assert not out.exists() and "Traceback" not in done.stderr
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 GROUP = "tileiras.passes"
+ANCHORS = ("func", "module")
 UNKNOWN = Diag(
     "PM-0101",
     ERROR,
@@ -114,13 +115,17 @@ def _package(point: EntryPoint) -> str:
 
 
 def _why_not(found: Any, name: str) -> str:
-    """Why an object is no pass with this name and a place; empty when it is."""
+    """Why an object is no pass with this name and a place; empty when it is. Errors: those of its constructor."""
     if not (isinstance(found, type) and issubclass(found, Pass)):
         return "it is no subclass of tileiras.compiler.ir.passes.Pass"
     if found.NAME != name:
         return f"its NAME is '{found.NAME}'"
-    after = found.AFTER
-    return "" if after in BY_NAME else f"its AFTER is '{after}', which is no row of the pipeline"
+    if found.AFTER not in BY_NAME:
+        return f"its AFTER is '{found.AFTER}', which is no row of the pipeline"
+    if found.ANCHOR not in ANCHORS:
+        return f"its ANCHOR is '{found.ANCHOR}', which is neither {' nor '.join(ANCHORS)}"
+    found()
+    return ""
 
 
 def identity(name: str) -> str:

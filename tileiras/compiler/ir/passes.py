@@ -276,7 +276,12 @@ class PassManager:
         except Malformed as refused:
             from .verify import report
 
-            report(refused.problem, refused.op, context.sink)
+            if not p.AFTER:
+                report(refused.problem, refused.op, context.sink)
+                return False
+            found = Sink()  # whose fault it is, is named
+            report(refused.problem, refused.op, found)
+            blame(p.NAME, found, context.sink)
             return False
         except (CompileError, FatalError):
             raise
@@ -340,10 +345,15 @@ def verify_after(name: str, context: Context) -> bool:
     found = Sink()
     if verify(module, found):
         return True
+    blame(name, found, context.sink)
+    return False
+
+
+def blame(name: str, found: Sink, sink: Sink) -> None:
+    """Says what was found, each with a note that names the pass which left it."""
     for emitted in found.emitted:
         emitted.notes.append(Emitted(AFTER_PASS, emitted.loc, facts=(("name", name),)))
-        context.sink.deliver(emitted)
-    return False
+        sink.deliver(emitted)
 
 
 def report_fatal_error(text: str) -> FatalError:
