@@ -29,6 +29,8 @@ from tileiras.compiler.schedule.candidates import (
     joined,
     ordering,
 )
+from tileiras.compiler.schedule.needed_registers import registers_of_value
+from tileiras.compiler.target.cost import CostModel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +91,8 @@ def expand(loop: Op) -> str | None:
         queued = "parts" in op.operands[0].op.attrs  # type: ignore[union-attr]
         if ahead or queued:  # what queues is issued where the queue wants it
             late = bool(ahead and ordering(op, loop))
-            put = inserter(body, body.ops[-1] if late else body.ops[0] if queued else op)
+            first = queued or parts_operands(op, body)
+            put = inserter(body, body.ops[-1] if late else body.ops[0] if first else op)
             induction = body.args[0]
             runs = further(put, induction, upper, steps(put, loop, ahead))
             values = {index.results[0]: numbers.carried(index, ahead, signedness) for index in given}
@@ -356,6 +359,17 @@ def distance(loop: Op, producer: Op, consumer: Op, depth: int) -> int:
     if "schedule" not in loop.attrs:
         return depth - 1
     return int(consumer.attrs.get("stage", 0) - producer.attrs.get("stage", 0))
+
+
+def parts_operands(producer: Op, body: Block) -> bool:
+    """Whether a few numbers are loaded ahead beside sums that fill the registers. Whether their iteration runs is a branch,
+    across which ptxas moves nothing: behind what an iteration makes of its operands it would part them from the products."""
+    if "transport" in pipeline_of(producer).attrs:
+        return False
+    if sum(registers_of_value(v) for v in yielded(producer)) > CostModel.waiting_registers:
+        return False
+    carried = sum(registers_of_value(arg) for arg in body.args if isinstance(arg.type, TensorType))
+    return carried > CostModel.divided_sums
 
 
 def yielded(op: Op) -> list[Value]:
