@@ -131,6 +131,18 @@ def stored_only(values: list[Value]) -> tuple[Op, Value] | None:
     return found
 
 
+def computes_with(value: Value) -> bool:
+    """Whether anything is computed from a tile element by element before it is spread over a larger one."""
+    work = [value]
+    while work:
+        for user, _ in work.pop().uses:
+            if user.spec.elementwise:
+                return True
+            if user.spec.name == "reshape":
+                work.append(user.result)
+    return False
+
+
 def is_only_reduced(load: Op) -> bool:
     """Whether threads want a loaded tile for reductions alone, as it is or changed element by element, beside products that read
     it from where it lies."""

@@ -27,7 +27,7 @@ from tileiras.compiler.passes.tileaa.commute import commutes
 from tileiras.compiler.passes.tileaa.slices import cut_bits, sliced
 from tileiras.compiler.target.cost import CostModel
 
-from .rows import again, beside, down_columns, is_only_reduced, left_of, stored_only
+from .rows import again, beside, computes_with, down_columns, is_only_reduced, left_of, stored_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -222,13 +222,21 @@ def _reduce(inf: Inference, op: Op) -> Any:
 
 def _spread(inf: Inference, op: Op, layout: LinearLayout, result: LinearLayout) -> LinearLayout:
     """Where results lie whose partials meet in shared memory: as what stores them wants them, when that is fewer a thread than
-    the partials were. Each thread reads all partials of its results, from wherever."""
+    the partials were; or spread over the block, where every thread would have all of many, and compute all that is made of them.
+    Each thread reads all partials of its results, from wherever."""
     low, count = dim_bits(op.operands[0].type.shape)[op.attr("dim")]  # type: ignore[attr-defined]
     mask = (1 << count) - 1 << low
     if result.num_regs == 1 or not any(c & mask for c in layout.warp):
         return result
     user = stored_only(op.results)
-    if user is None or not commutes(op.regions[0].block):
+    if not commutes(op.regions[0].block):
+        return result
+    many = result.num_regs >= CostModel.converted_again and not any((*result.lane, *result.warp))
+    if user is None and many and any(computes_with(value) for value in op.results):
+        plain = inf.default(op.results[0].type)
+        assert plain is not None
+        return with_inv(plain, result.inv)
+    if user is None:
         return result
     store, value = user
     wanted = inf.memory_layout(store, value.type.shape)  # type: ignore[attr-defined]
