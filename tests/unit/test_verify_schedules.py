@@ -83,7 +83,6 @@ BAD = {
     # pairs
     "columns of a pair, and one CTA": ("sm_100", r"(tensor_memory\.alloc \{columns = 128 : i64, offset = 0 : i64)", r"\1, pair = true",
                                        "columns of a pair of CTAs, and an odd number of CTAs in a cluster"),
-    "chunks narrower than an element": ("sm_80", r"(copy_view .*)width = 16", r"\1width = 1", "chunks of 1 bytes"),
     "products of no group": ("sm_90", without("wgmma.commit_group"), "", "products of no group"),
     "products that nobody waits for": ("sm_90", without("wgmma.wait_group"), "", "groups of products that nobody waits for"),
     "slices that no warpgroup has": ("sm_90", r"depth = \d+", "depth = 17", "17 deep, expected a power of two from 16"),
