@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one line of text per case
 """Loops and branches of the tensor dialects, written by hand: values that go round have one type, and exits have a loop."""
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ KERNEL = """nv_tileaa.module {sym_name = "m", nv_tileaa.compute_capability = 80 
     nv_tileaa.return
   }
 }
-"""  # noqa: E501
+"""
 FOR = "nv_tileaa.for %n, %n, %n, %n {operandSegmentSizes = array<i32: 1, 1, 1, 1>} : tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>"
 BAD = {
     "a bound of another type": (FOR, FOR.replace("%n, %n, %n, %n", "%n, %wide, %n, %n").replace(
         "tensor<i32>, tensor<i32>, tensor<i32>", "tensor<i32>, tensor<i64>, tensor<i32>", 1),
-        "for induction, lower, upper, and step must share an integer type"),
+        "all of {lowerBound, upperBound, step} have same type"),
     "an index of another type": ("^bb1(%i: tensor<i32>", "^bb1(%i: tensor<i64>", "for induction, lower, upper, and step must share an integer type"),
     "a result of another type": (f"{FOR} -> tensor<i32>", f"{FOR} -> tensor<i64>",
                                  "for result types must match region iter-arg types"),

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one line of text per case
 """Schedules of real kernels, changed by hand to what cannot run: an error at the op with its value, code 5, never code."""
 
 from __future__ import annotations
