@@ -45,7 +45,9 @@ class Sizes:
             self.m, self.n = min(self.m, 64), min(self.n, 64)
         self.steps = choose((1, 2, 3, 4, 5, 7))
         self.ragged = choose((0, 0, 0, 1))
-        self.depth = max(1, self.k * self.steps - (choose((1, 3, 8, self.k // 2)) if self.ragged else 0))
+        self.depth = max(
+            1, self.k * self.steps - (choose((1, 3, min(8, self.k - 1), self.k // 2)) if self.ragged else 0)
+        )
         self.zero, self.one = p.const(0, "i32"), p.const(1, "i32")
         self.vector = p.array("f32", 256) if choose((0, 1)) else ""
         self.low = self.zero if choose((1, 1, 1, 0)) else p.const(1, "i32")
