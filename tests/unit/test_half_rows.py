@@ -12,6 +12,7 @@ from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tileiras.compiler.lower.tileas_to_nvvm.tensor_memory_moves import _pieces
 from tileiras.compiler.target import tcgen05
+from tileiras.compiler.target.cost import CostModel
 
 
 def ptx_of(name: str) -> str:
@@ -26,7 +27,7 @@ def test_what_one_instruction_moves_lies_together(columns: int, log2_warps: int)
     layout = tcgen05.layout_of(shape, log2_warps, rows_of_halves=True)
     assert sorted([*layout.reg, *layout.lane, *layout.warp]) == [1 << n for n in range(layout.bits)]
     moved = []
-    for first, form, registers, (other,) in _pieces(layout, shape):
+    for first, form, registers, (other,) in _pieces(layout, shape, CostModel.chunk_registers):
         held = [layout.reg_table[r] & columns - 1 for r in registers]
         assert held == list(range(first, first + len(held))) and form == f"16x32bx2.x{len(held)}"
         assert other >= len(held)

@@ -145,9 +145,9 @@ def test_loads_that_wait_in_registers_say_in_how_few_stages(tile: int, held: int
     ("kernel", "gpu_name", "why"),
     [
         (
-            "staged_retained_128",
-            "sm_80",
-            r"two stages of 98304 bytes do not fit 165888 bytes beside \d+ of other buffers",
+            "staged_latent_attention_64",
+            "sm_120",
+            r"two stages of 73728 bytes do not fit 100352 bytes beside \d+ of other buffers",
         ),
         ("staged_bf16_nn_128", "sm_75", "the target has no asynchronous copies, or they are left out"),
         ("staged_bf16_nn_128", "sm_80", None),

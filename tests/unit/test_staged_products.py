@@ -513,7 +513,7 @@ def test_what_products_take_in_both_orientations_waits_once(gpu_name: str) -> No
     assert len(loads_stored_in_front_of_loops("staged_flash_bwd_fused_whole_128", gpu_name)) == 2
     text = ptx("staged_flash_bwd_fused_whole_128", gpu_name)
     (loop,) = [each for each in loops_of(text) if "mma.sync" in each]
-    assert "ld.shared" not in loop and ".trans." in loop
+    assert loop.count("ld.shared") == 1 and ".trans." in loop  # two numbers of rows; keys come by ldmatrix
     assert "st.shared.v" in text[: text.index(loop)] and "st.shared.b16" not in text  # as threads hold it
 
 

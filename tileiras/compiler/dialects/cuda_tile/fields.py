@@ -72,6 +72,7 @@ FIELDS: dict[str, str] = {
     "signedness_lhs": "whether lhs has a sign",
     "signedness_rhs": "whether rhs has a sign",
     "source": "what the op works on",
+    "sources": "the tiles that change their layouts",
     "src": "the view asked about",
     "step": "positive",
     "str": "the format",

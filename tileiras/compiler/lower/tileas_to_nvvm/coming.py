@@ -8,11 +8,9 @@ brings what it is made of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 # Ops that take their operands register by register, or touch nothing that comes: no barrier, no store.
@@ -21,7 +19,7 @@ PATIENT = frozenset(
 )  # fmt: skip
 
 
-class Coming(Sequence):  # type: ignore[type-arg]
+class Coming:
     """The registers of a tile. `parts`: which of them come together, and what brings them; `last` follows the last part."""
 
     __slots__ = ("last", "number", "parts", "regs")
@@ -62,7 +60,7 @@ class Coming(Sequence):  # type: ignore[type-arg]
             self.last()
 
 
-class Renamed(Sequence):  # type: ignore[type-arg]
+class Renamed:
     """The same registers by other numbers."""
 
     __slots__ = ("numbers", "regs")
@@ -86,11 +84,11 @@ def parts_of(columns: Sequence[Sequence[Any]]) -> list[list[int]] | None:
     found: list[list[int]] | None = None
     for regs in columns:
         if regs.__class__ is Coming:
-            parts = [list(places) for places, _ in regs.parts]  # type: ignore[attr-defined]
+            parts = [list(places) for places, _ in regs.parts]
         elif regs.__class__ is Renamed:
             groups: dict[int, list[int]] = {}
-            for place, r in enumerate(regs.numbers):  # type: ignore[attr-defined]
-                groups.setdefault(regs.regs.number[r], []).append(place)  # type: ignore[attr-defined]
+            for place, r in enumerate(regs.numbers):
+                groups.setdefault(regs.regs.number[r], []).append(place)
             parts = list(groups.values())
         else:
             continue

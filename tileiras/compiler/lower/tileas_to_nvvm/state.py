@@ -125,12 +125,13 @@ class Lowering:
             )
         regs = tile.regs
         if regs.__class__ is Coming:
-            return Renamed(regs, plan.regs)
+            renamed: Any = Renamed(regs, plan.regs)
+            return renamed  # type: ignore[no-any-return]
         return [regs[i] for i in plan.regs]
 
     def comes(self, value: Value, parts: list[Any], last: Any = None) -> None:
         """Defines a tile whose registers come in parts, each in front of its first use; see coming.py."""
-        regs = Coming(value.type.layout.num_regs, parts, last)  # type: ignore[attr-defined]
+        regs: Any = Coming(value.type.layout.num_regs, parts, last)  # type: ignore[attr-defined]
         self.coming.append(regs)
         self.define(value, regs)
 
