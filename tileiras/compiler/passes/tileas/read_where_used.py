@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.layout import convert
+from tileiras.compiler.schedule.staging import LOADS
 from tileiras.compiler.target.products import PRODUCTS
 
 TYPE_CHECKING = False
@@ -21,13 +22,8 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Op
 
-# A sum is not read behind these: they may write what its product reads, or wait for others.
-_STAY_BEHIND = frozenset(
-    (
-        tileas.STORE_SHARED, tileas.LOAD_SHARED, tileas.BARRIER, tileas.WAIT_GROUP, tileas.COMMIT_GROUP, tileas.COPY_VIEW,
-        tileas.COPY_POINTERS,
-    )
-)  # fmt: skip
+# A sum is read behind these and behind what is pure. Others may write what its product reads, or tell somebody that it may go.
+_QUIET = LOADS | {"if", "yield", "join_tokens"}
 
 
 def read_where_used(load: Op) -> None:
@@ -61,5 +57,4 @@ def read_where_used(load: Op) -> None:
 
 
 def _stays_behind(op: Op) -> bool:
-    name = op.spec.name
-    return op.spec in _STAY_BEHIND or name in PRODUCTS or name.startswith(("tensor_memory.", "bulk."))
+    return not (op.spec.is_pure or op.spec.name in _QUIET) or op.spec.name in PRODUCTS
