@@ -91,3 +91,12 @@ def test_the_remark_names_the_strides() -> None:
     program = tileiras.compile(KERNEL, gpu_name="sm_90", emit="ptx", remarks={"analysis": "memory"})
     (said,) = [str(d) for d in program.diagnostics if d.diag is VERSIONS]
     assert "%ca is 1" in said and "%cb is 1" in said and "%ra is a multiple of 8" in said, said
+
+
+@pytest.mark.parametrize(("given", "other"), [("[%rb, %cb]", "[%ca, %ra]"), ("[%ra, %ca]", "[%ca, %ca]")])
+def test_a_stride_that_would_be_one_and_a_multiple_as_well_is_not_tested(given: str, other: str) -> None:
+    """No numbers pass such a test: the version behind it would be code for nothing."""
+    text = KERNEL.replace(given, other)
+    assert text != KERNEL
+    program = tileiras.compile(text, gpu_name="sm_90", emit="ptx", remarks={"analysis": "memory"})
+    assert not [d for d in program.diagnostics if d.diag is VERSIONS]

@@ -26,6 +26,7 @@ from .queue import OwnLoads, Queue, plan_queue
 from .refusal import refusal
 from .restage import from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
+    ONE,
     RENAMES,
     Staged,
     feeding_loads,
@@ -117,6 +118,8 @@ def missing_facts(loop: Op, target: Any) -> dict[Value, int] | None:
                     return None
                 loads += 1
                 for value, bits in found.items():
+                    if ONE in (bits, needs.get(value, bits)) and needs.get(value, bits) != bits:
+                        return None  # a stride of 1 that is a multiple as well
                     needs[value] = bits | needs.get(value, 0)
     return needs if loads and all(is_outside(value, loop) for value in needs) else None
 

@@ -155,7 +155,7 @@ def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | No
     for d, m in enumerate(view_dims(view)):
         if d != unit and facts.stride_alignment(value, m, size) < chunk:
             stride = facts.dynamic_stride(value, m)
-            if stride is None:
+            if stride is None or needs.get(stride) == ONE:
                 return None
             needs[stride] = needs.get(stride, 0) | chunk // size - 1
     return needs
