@@ -143,6 +143,8 @@ PIPELINE: tuple[Row, ...] = (
         _STAGED, 1, OPTIONAL),
     Row("tileas", "TileASSelectAtoms", "tileas.select_atoms", "SelectAtoms", _PRODUCTS),
     Row("tileas", "TileASSliceProducts", "tileas.slice_products", "SliceProducts", _STAGED, 1, OPTIONAL),
+    Row("tileas", "TileASJoinExchanges", "tileas.join_exchanges", "JoinExchanges", frozenset(("convert_layout",)), 1,
+        OPTIONAL),
     Row("tileas", "TileASPlaceShared", "tileas.place_shared", "PlaceShared"),
     Row("tileas", "TileASAssignRoles", "tileas.assign_roles", "AssignRoles", _RELEASES, 1, OPTIONAL),
     Row("tileas", "TileASMulticast", "tileas.multicast", "Multicast", frozenset(("agent",)), 1, OPTIONAL),

@@ -1,4 +1,4 @@
-"""Rows and columns that change their layouts one behind the other cross shared memory together.
+"""TileASJoinExchanges: rows and columns that change their layouts one behind the other cross shared memory together.
 
 Before: `%s = convert_layout %scale`, `%x = mulf %sums, %s`, `%b = load`, `%c = convert_layout %b`, `%y = addf %x, %c`.
 After:  `%b = load`, `%s, %c = convert_layouts %scale, %b`, `%x = mulf %sums, %s`, `%y = addf %x, %c`.
@@ -11,6 +11,7 @@ barriers once, and behind them a thread reads what it wants next.
 from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
+from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.layout.convert import SHARED
 from tileiras.compiler.schedule.exchange import EXCHANGES
@@ -18,12 +19,11 @@ from tileiras.compiler.schedule.staging import LOADS
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
-from .hoist_conversions import end_of_buffers
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tileiras.compiler.ir.core import Block, Op
-    from tileiras.compiler.ir.passes import Context
 
 FLOATS = frozenset(
     ("f32", "f16", "bf16")
@@ -33,17 +33,35 @@ TENSOR = (tileas.WGMMA, tileas.WGMMA_REGISTERS, tileas.TENSOR_PRODUCT, tileas.TE
 QUIET = frozenset(("make_partition_view", "make_tensor_view", "join_tokens"))
 
 
-def join_exchanges(func: Op, context: Context) -> None:
-    """Joins neighbouring conversions of small tiles, outside of the loops that multiply."""
-    for op in list(func.walk()):
-        for region in op.regions:
-            for block in region.blocks:
-                if not any(inner.spec in TENSOR or inner.spec.name in PRODUCTS for inner in block.ops):
-                    join_in(block, context)
+class JoinExchanges(Pass):
+    NAME = "TileASJoinExchanges"
+    SUMMARY = (
+        "Let rows and columns that change their layouts one behind the other cross shared memory together"
+    )
+    """
+    does: neighbouring conversions of rows and columns, outside of the loops that multiply, become one exchange with one
+      barrier inside
+    without: a barrier in front of each and one in it
+    acts: nbody on sm_80
+    """
+    __slots__ = ()
+
+    def run(self, func: Any, context: Context) -> bool:
+        for op in list(func.walk()):
+            for region in op.regions:
+                for block in region.blocks:
+                    if not any(inner.spec in TENSOR or inner.spec.name in PRODUCTS for inner in block.ops):
+                        join_in(block, context)
+        return True
 
 
 def join_in(block: Block, context: Context) -> None:
-    for first in [op for op in block.ops if is_small(op)]:
+    found = [op for op in block.ops if is_small(op)]
+    if len(found) < 2:
+        return
+    from .hoist_conversions import end_of_buffers
+
+    for first in found:
         if first.block is None:  # joined with an earlier one
             continue
         room = CostModel.joined_bytes

@@ -4,9 +4,9 @@ Before: `%y = reduce %x` across warps. After: `barrier`, `%y = reduce %x {scratc
 byte 0 of the block's shared memory and has 512 bytes. The function says how much there is of it (`shared_bytes`).
 
 Places of exchanges lie behind the buffers that live (`alloc_shared`), and follow each other in time: a barrier stands in
-front of an exchange when slower warps may still read what the one before it left; small ones that follow each other become one
-(join_exchanges.py). It also stands where the token of a memory op carries an access of another thread that conflicts and no
-barrier came since. What an op does between its own stores and loads belongs to the op.
+front of an exchange when slower warps may still read what the one before it left. It also stands where the token of a
+memory op carries an access of another thread that conflicts and no barrier came since. What an op does between its own
+stores and loads belongs to the op.
 
 Loads from buffers and stores to them are told here how they go: `load_shared {plan = "ldmatrix"}`, or
 `{plan = "shared", vector = 2}` for four elements an access. So are those of global memory: `load_view_tko {vector = 2}`. A text
@@ -22,7 +22,6 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.constants import merge_constants
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.layout.convert import SHARED
 from tileiras.compiler.schedule.exchange import EXCHANGES, in_rounds
 from tileiras.compiler.schedule.global_moves import ACCESSES, widths
 from tileiras.compiler.schedule.shared_moves import MOVES
@@ -59,10 +58,6 @@ class PlaceShared(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         merge_constants(func)
-        if sum(op.attrs.get("plan") == SHARED for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT) > 1:
-            from .join_exchanges import join_exchanges
-
-            join_exchanges(func, context)
         placer = _Placer(context)
         for op in func.walk():
             rule = EXCHANGES.get(op.spec.name)
