@@ -1,11 +1,13 @@
 """What every test may use: the import path, the tiers, `--bless`, and fixtures for NVIDIA's tools.
 
-The quick tier is everything unmarked. `@pytest.mark.full` is a heavy matrix (run with `-m "full or not full"`),
-`@pytest.mark.gpu` needs a GPU and is skipped without one.
+The quick tier is everything unmarked. `@pytest.mark.full` is a heavy matrix (run with `-m "full or not full"`); of the variations
+of a test marked `@pytest.mark.sampled(n)` the quick tier runs one in n, the full tier all. `@pytest.mark.gpu` needs a GPU and is
+skipped without one.
 """
 
 from __future__ import annotations
 
+import collections
 import os
 import signal
 import sys
@@ -39,14 +41,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def _is_quick(config: pytest.Config) -> bool:
+    """Whether the quick tier is asked for: without -m it is, but naming a test by its id runs it whatever its tier."""
+    return not config.option.markexpr and not any("::" in arg for arg in config.args)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    # The full tier's matrices have tens of thousands of variations: the quick tier does not even make them.
+    if _is_quick(collector.config) and any(
+        mark.name == "full" for mark in getattr(obj, "pytestmark", ()) if isinstance(mark, pytest.Mark)
+    ):
+        return []
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Without -m the quick tier runs; naming a test by its id runs it whatever its tier.
-    if config.option.markexpr or any("::" in arg for arg in config.args):
-        return
-    quick = [item for item in items if not item.get_closest_marker("full")]
-    if len(quick) != len(items):
+    seen: collections.Counter[tuple[str, str]] = collections.Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled:
+            function = (item.path.as_posix(), getattr(item, "originalname", item.name))
+            number, seen[function] = seen[function], seen[function] + 1
+            if not _is_in_sample(number, *sampled.args):
+                item.add_marker("full")
+    if _is_quick(config):
+        quick = [item for item in items if not item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("full")])
         items[:] = quick
+
+
+def _is_in_sample(number: int, of: int) -> bool:
+    """Whether the quick tier runs the variation of that number: the first, and one in `of`, never in step with a parameter.
+
+    Multiples of the golden ratio fall evenly between 0 and 1 without a period (Weyl), so that no target or type of an inner
+    parameter is always the one, as it would be with every n-th.
+    """
+    return number * 0.6180339887498949 % 1 < 1 / of
 
 
 @pytest.fixture(autouse=True)

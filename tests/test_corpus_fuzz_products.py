@@ -38,6 +38,7 @@ def check(text: str, gpu_name: str, **more: Any) -> None:
     assert not found, "\n".join([*found, text])
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", KEPT, ids=lambda p: p.stem)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_what_once_failed(path: Path, gpu_name: str) -> None:
@@ -46,6 +47,7 @@ def test_what_once_failed(path: Path, gpu_name: str) -> None:
         check(path.read_text(), gpu_name, **MAPS)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_fixed_programs(seed: int) -> None:
     gpu_name = TARGETS[seed % len(TARGETS)]
@@ -94,6 +96,7 @@ def multiplied_as_one(text: str, gpu_name: str) -> bool:
     return program.kernels["k"].cluster[0] > 1 and "tcgen05.mma.cta_group::2" in program.ptx
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(9))
 def test_fixed_pairs(seed: int, always: list[str]) -> None:
     gpu_name = PAIRED[seed % 3]
@@ -102,6 +105,7 @@ def test_fixed_pairs(seed: int, always: list[str]) -> None:
     check(text, gpu_name, check=seed % 2 == 1, seed=seed, **MAPS)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [15, 2, 4])
 def test_pairs_that_were_not_promised(seed: int, always: list[str]) -> None:
     """The model declines them, because their steps might be cut."""

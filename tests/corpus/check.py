@@ -148,7 +148,8 @@ def copy_of(values: list[Any]) -> list[Any]:
     ]
 
 
-def _attempt(case: Case, target: str, gpu_name: str, limit: float, action: Any) -> Outcome:
+def attempt(case: Case, target: str, gpu_name: str, limit: float, action: Any) -> Outcome:
+    """What `action` did: "" is a pass, a text what is wrong, an exception an error, over `limit` seconds (not 0) a timeout."""
     if target not in ("reference", "cpu") and arch_number(gpu_name) < case.min_arch:
         return Outcome(case, target, gpu_name, SKIP, 0.0, f"needs sm_{case.min_arch}")
     start = time.perf_counter()
@@ -193,7 +194,7 @@ def launch_case(case: Case, target: str, gpu_name: str, limit: float = 60.0, **o
             launch(source, case.entry, grid=case.grid, args=flat, target=target, gpu_name=gpu_name, **more)
         return judge(case, before, values)
 
-    return _attempt(case, target, gpu_name, limit, action)
+    return attempt(case, target, gpu_name, limit, action)
 
 
 def compile_case(case: Case, gpu_name: str, limit: float = 60.0) -> Outcome:
@@ -208,4 +209,4 @@ def compile_case(case: Case, gpu_name: str, limit: float = 60.0) -> Outcome:
             return f"no kernel {sorted(missing)} in {sorted(program.kernels)}"
         return "" if program.cubin[:4] == b"\x7fELF" else "the cubin is not an ELF file"
 
-    return _attempt(case, "compile", gpu_name, limit, action)
+    return attempt(case, "compile", gpu_name, limit, action)

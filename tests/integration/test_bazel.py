@@ -130,6 +130,7 @@ def test_archs_by_flag_attribute_and_parent(ws: support.Workspace) -> None:
     assert archs("//k:parent") == ["sm_88"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -149,6 +150,7 @@ def test_unsupported_archs_are_dropped_with_one_warning(ws: support.Workspace) -
     assert done.err.count("dropped") == 1
 
 
+@pytest.mark.full
 def test_same_bytes_by_every_strategy(ws: support.Workspace) -> None:
     seen = {}
     for flags in (
@@ -196,6 +198,7 @@ def test_tile_info_by_cquery(ws: support.Workspace) -> None:
     assert done.out.strip() == '[("sm_90", "x86_64-linux", "axpy.sm_90.cubin")]'
 
 
+@pytest.mark.full
 def test_output_groups_and_aspects(ws: support.Workspace) -> None:
     ws.build(
         "//k:program",
@@ -444,6 +447,7 @@ tile_test(name = "wrong", data = "wrong.npz", entry = "vector_add", kernel = ":a
 """
 
 
+@pytest.mark.full
 def test_text_source_built_in_compiler_and_tests_of_kernels(ws: support.Workspace) -> None:
     """From Tile IR text: PTX and bytecode as artefacts, golden files that can be blessed, numeric tests."""
     text = (support.REPOSITORY / "examples/bazel/kernels/vector_add.tileir").read_text()

@@ -94,6 +94,7 @@ def ws(tmp_path_factory: pytest.TempPathFactory):
     workspace.shutdown()
 
 
+@pytest.mark.full
 def test_programs_run_on_the_cpu(ws: support.Workspace) -> None:
     ws.build("//k:program", "//k:small", "//k:table")
     for name, says in (("program", "0 3 0 40 sm_90 cpu\n"), ("small", "0 3 0\n")):
@@ -119,11 +120,13 @@ def test_workers_and_sandboxes_make_the_same_table(ws: support.Workspace) -> Non
     assert str(ws.root).encode() not in seen[0] and b"sandbox" not in seen[0]
 
 
+@pytest.mark.full
 def test_kernel_tests_on_the_cpu(ws: support.Workspace) -> None:
     assert "1 test passes" in ws.run("test", "//k:doubled", "--test_output=errors").out
     assert ws.run("test", "//k:wrong", check=False).code == 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("target", "says"),
     [

@@ -36,6 +36,7 @@ def run_example(ws: support.Workspace) -> None:
     assert "3 tests pass" in done.out
 
 
+@pytest.mark.full
 def test_example(tmp_path: Path) -> None:
     ws = support.Workspace(tmp_path / "ws", tmp_path / "out")
     copy_example(ws)

@@ -140,6 +140,7 @@ STRICT = (
 ).split()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("words", ["gcc -std=c90", "gcc -std=c99", "g++ -std=c++11 -x c++", "clang -std=c99"])
 def test_the_generated_source_is_quiet_under_every_warning(tmp_path: Path, words: str) -> None:
     tool, *rest = words.split()

@@ -402,6 +402,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[a or "unset" for a, _ in REFUSED])
 def test_architectures_that_stop_the_configuration(
     project: CMakeProject, arguments: str, message: str
@@ -426,6 +427,7 @@ ACCEPTED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("spelling", "normal"), ACCEPTED, ids=["all", "all-major", "mixed", "spellings"])
 def test_architecture_spellings(project: CMakeProject, spelling: str, normal: str) -> None:
     project.write("CMakeLists.txt", HEAD + f"""
@@ -621,6 +623,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("call", "message"), WRONG, ids=[m for _, m in WRONG])
 def test_wrong_arguments_stop_the_configuration(tmp_path: Path, call: str, message: str) -> None:
     project = CMakeProject(tmp_path)

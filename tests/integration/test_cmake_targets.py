@@ -62,6 +62,7 @@ def test_targets_with_one_source_stem(tmp_path: Path) -> None:
     project.assert_null_build()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("calls", "message"),
     [
@@ -171,6 +172,7 @@ int main(void) {
 """
 
 
+@pytest.mark.full
 def test_code_for_the_cpu_is_made_by_the_same_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +215,7 @@ EMBEDS = (
 )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("words", "option", "by_assembler"), EMBEDS)
 def test_how_a_batch_embeds(tmp_path: Path, words: str, option: str, by_assembler: bool) -> None:
     """By the assembler where its compiler is one that reads files; the program holds the new image after a change."""

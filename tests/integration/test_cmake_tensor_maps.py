@@ -73,6 +73,7 @@ def save(case: Any, values: list[Any], flat: list[Any], path: Path) -> None:
     np.savez(path, **entries)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["staged_f16_nt", "staged_flash_gqa_128"])
 def test_the_launcher_asks_for_the_maps_that_the_code_needs(tmp_path: Path, name: str) -> None:
     case = CASES[name]

@@ -221,6 +221,7 @@ def run(*words: str | Path, cwd: Path, code: int = 0, **variables: str) -> subpr
     return done
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["cpu", "reference", "emulator"])
 def test_extents_of_one_and_memory_of_a_gpu(target: str, tmp_path: Path) -> None:
     (tmp_path / "ones.py").write_text(ONES)
@@ -244,6 +245,7 @@ def test_help_and_wrong_use(tmp_path: Path) -> None:
         assert text in run(*command, *words, cwd=tmp_path, code=code).stderr
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["cpu", "reference", "emulator"])
 def test_a_script_runs_unchanged_and_its_status_is_passed_on(tmp_path: Path, target: str) -> None:
     if target == "cpu" and importlib.util.find_spec("llvmlite") is None:
@@ -392,6 +394,7 @@ def test_the_pytest_plugin_runs_tests_and_names_the_target(tmp_path: Path) -> No
     assert "cuTile kernels run on: reference:sm_90" in done.stdout and "1 passed" in done.stdout
 
 
+@pytest.mark.full
 def test_the_suite_script_runs_a_checkouts_tests_and_says_whose_fault_it_is(tmp_path: Path) -> None:
     tests = tmp_path / "test"
     tests.mkdir()

@@ -108,6 +108,7 @@ def test_inlined_code_says_where_it_was_inlined(tmp_path: Path) -> None:
     assert {name.encode() + b"\0" for name in names} >= set(strings) and strings
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("written", "shown"),
     [("/abs/k.py", "/abs/k.py"), ("pkg/k.py", "pkg/k.py"), ("k.py", "/src/pkg/k.py")],

@@ -212,6 +212,7 @@ def test_atomics(ptx, arch):
     assert sorted(order) == list(range(n))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("check", [False, True])
 def test_spin_lock_between_ctas(ptx, arch, check):
     n = 6 if check else 40

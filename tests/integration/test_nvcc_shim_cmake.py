@@ -60,6 +60,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "generator"), CASES)
 def test_identification_language_route_and_rebuild(
     version: str, generator: str, env: dict[str, str], source: Path, tmp_path: Path

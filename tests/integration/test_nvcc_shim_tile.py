@@ -185,6 +185,7 @@ def test_tile_ir_beside_tile_cpp_without_a_usable_cache(
     assert list(Path(env["TMPDIR"]).iterdir()) == []
 
 
+@pytest.mark.full
 @FIRST
 def test_many_first_calls_at_once_make_one_home(
     installed: Installed, env: dict[str, str], work: Path
@@ -229,6 +230,7 @@ def test_a_tilecubin_that_nvcc_does_not_write_is_an_error(
         )
 
 
+@pytest.mark.sampled(3)
 @FIRST
 @pytest.mark.parametrize(
     "words", [["-G"], ["-lineinfo"], ["-w"], ["-Werror", "all-warnings"], ["-Xtileiras", "-O1,--lineinfo"]]

@@ -73,6 +73,7 @@ def test_a_failed_compile_of_the_build_command(tmp_path: Path) -> None:
     assert module_of(tmp_path / "r.html")["exit_code"] == 5
 
 
+@pytest.mark.full
 def test_cmake(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", """cmake_minimum_required(VERSION 3.20)

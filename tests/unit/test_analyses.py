@@ -102,6 +102,7 @@ def test_the_manager_drops_what_a_pass_does_not_keep(kind: type[Pass]) -> None:
     assert (context.analyses.known(facts_of, module) is not None) == kind.KEEPS_ANALYSES
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_a_change_of_one_function_keeps_what_is_known_of_the_others(gpu_name: str) -> None:
     """Several kernels of a module are pipelined: the schedule of each is still there when its turn comes."""

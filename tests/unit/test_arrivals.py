@@ -113,6 +113,7 @@ NEST = f"""
     }}"""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("extents", [(64, 352, 64), (50, 345, 61)])
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 6, 7, 11])
 def test_loops_of_any_length(n: int, extents: tuple[int, int, int]) -> None:
@@ -123,6 +124,7 @@ def test_loops_of_any_length(n: int, extents: tuple[int, int, int]) -> None:
         assert (out[0] == product(a, b, 0, n)).all()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n, m", [(0, 3), (1, 4), (5, 3), (6, 2), (7, 3), (3, 0)])
 def test_nests(n: int, m: int) -> None:
     program = tileiras.compile(kernel(NEST), **OPTIONS)
@@ -172,6 +174,7 @@ OWN = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n, m", [(0, 2), (1, 4), (5, 3), (7, 3), (10, 2)])
 def test_nests_of_operands_that_are_transposed(n: int, m: int) -> None:
     program = tileiras.compile(TRANSPOSED, **OPTIONS)
@@ -183,6 +186,7 @@ def test_nests_of_operands_that_are_transposed(n: int, m: int) -> None:
             assert (out[j] == 2 * product(a, b, 0, n + j, j)).all()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", OWN, ids=lambda case: case.name)
 def test_long_loops_of_operands_that_are_converted(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(3):

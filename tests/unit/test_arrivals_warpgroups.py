@@ -51,6 +51,7 @@ def judge(name: str, form: str, monkeypatch: pytest.MonkeyPatch, seed: int) -> s
     return corpus.launch_case(CASES[name], "emulator", "sm_90", 300).word
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ("staged_bf16_nn", "staged_persistent", "staged_flash_window_64"))
 def test_results_are_right_and_no_access_races(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +122,7 @@ def test_a_loop_that_waits_for_its_instructions_keeps_groups(monkeypatch: pytest
             assert (ARRIVE in program.ptx) == arrives and bool(reasons(program)) != arrives
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("undivided")
 @pytest.mark.parametrize(
     "name", ("staged_bf16_nn_128", "staged_attention_d256_bf16", "staged_flash_bwd_dq_bf16_128")
@@ -160,6 +162,7 @@ def run(program: tileiras.Program, n: int, m: int, extents: tuple[int, int, int]
     return all((out[j] == product(x, y, 0, n + j, j)).all() for j in range(m))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("extents", [(64, 352, 64), (50, 345, 61)])
 @pytest.mark.parametrize("n", [0, 1, 4, 5, 6, 7, 11])
@@ -170,6 +173,7 @@ def test_loops_of_any_length(n: int, extents: tuple[int, int, int], form: str) -
         assert run(program, n, 0, extents, seed)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("n, m", [(0, 3), (1, 4), (5, 3), (7, 3), (3, 1)])
 def test_nests(n: int, m: int, form: str) -> None:

@@ -54,6 +54,7 @@ def run_case(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch, **how: A
     return str(seen[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("name", STAGED)
 def test_products_fed_by_bulk_copies_are_right(
@@ -66,6 +67,7 @@ def test_products_fed_by_bulk_copies_are_right(
         assert COPY in ptx
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("name", RACES)
 def test_no_access_races(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,6 +319,7 @@ def test_the_hint_is_answered_where_no_map_is_made() -> None:
 # ---- the check finds what is missing
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "line",
     [
@@ -345,6 +348,7 @@ def test_a_missing_wait_or_barrier_is_found(line: str) -> None:
     assert found >= 5
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_many_steps_go_round_the_ring_in_step(gpu_name: str) -> None:
     program = tileiras.compile(

@@ -77,6 +77,7 @@ def ninja_remakes(folder: Path, text: str, target: str, depends: str) -> list[bo
     return out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("reader", READS)
 @pytest.mark.parametrize("role", ["target", "prerequisite"])
 def test_what_is_written_for_a_reader_is_what_it_reads(reader: str, role: str, tmp_path: Path) -> None:

@@ -392,6 +392,7 @@ ROUNDS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_counting_rounds_is_no_progress(rounds, seed, monkeypatch):

@@ -41,11 +41,13 @@ def found(build, flaw, seeds):
     return hits
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("build", (*KERNELS, *RINGS, *CLUSTERS))
 def test_correct_kernels_are_clean_and_right(build):
     clean(build, [None, 0, 1])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("build, flaw", [*FLAWS, *RING_FLAWS, *CLUSTER_FLAWS])
 def test_planted_bugs_are_named(build, flaw):
     assert found(build, flaw, range(2)) == 2

@@ -28,11 +28,13 @@ def unchanged(text: str) -> str:
     return text
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(bug: str) -> None:
     assert found(bug, BUGS[bug][1][0], range(1)) == 1
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_kernels_as_they_are_have_no_findings(kernel: str) -> None:
     assert findings(kernel, unchanged, 0) == ""

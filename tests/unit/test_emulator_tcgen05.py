@@ -235,6 +235,7 @@ def scaled(kind, formats, vector, scale, ident, n=64, m=128, cp=COPIED, st=""):
     return out, want.astype(np.float32), report.findings
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", [
     "mxf8f6f4 1X ue8m0 0,1,2,3", "mxf4 2X ue8m0 0,2", "mxf4nvf4 2X ue8m0 0,2", "mxf4nvf4 4X ue8m0 0",
     "mxf4nvf4 4X ue4m3 0",
@@ -454,6 +455,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bugs_are_found_and_named(bug):
     pieces, kinds = PLANTED[bug]
@@ -516,6 +518,7 @@ def test_both_operands_may_be_one_tile(wait):
     assert found == (20 if wait == "" else 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COMMITS)
 def test_what_a_commit_covers(name):
     """PTX ISA on tcgen05.commit: all prior asynchronous tcgen05 operations of the executing thread, not those since the last."""

@@ -214,6 +214,7 @@ PLANTED = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_bugs_are_found_and_named(name):
     pieces, kind = PLANTED[name]
@@ -258,6 +259,7 @@ FED = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FED)
 def test_copies_of_threads_need_a_proxy_fence(name):
     before, missing = FED[name]

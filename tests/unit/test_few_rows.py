@@ -105,6 +105,7 @@ def run(tile: tuple[int, int, int], elem: str, at: bool, bt: bool, gpu_name: str
     return program.ptx
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("at, bt", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
 def test_halves_in_every_layout(gpu_name: str, at: int, bt: int) -> None:
@@ -132,6 +133,7 @@ def test_where_neither_side_has_rows_enough_nothing_turns() -> None:
 BACKWARD = ("staged_flash_bwd_f16_few", "staged_flash_bwd_dq_f16_few", "staged_flash_bwd_fused_f16_128")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", BACKWARD)
 def test_scores_of_few_rows_turn_beside_their_sums(name: str) -> None:
     ptx = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_100", emit="ptx").ptx

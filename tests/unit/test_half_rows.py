@@ -44,6 +44,7 @@ def test_rows_that_are_reduced_and_rows_that_are_not() -> None:
     assert "tcgen05.ld.sync.aligned.16x256b" in stays and "16x32bx2" not in stays
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("maps", [False, True])
 def test_sixteen_columns_of_scores_in_eight_warps(maps: bool) -> None:
     """Sums of 512 columns take eight warps, each of which has eight columns of 64x16 scores."""

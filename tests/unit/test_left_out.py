@@ -217,6 +217,7 @@ TILE = """%m0, %t0 = load_view_tko weak %at[%zero, %k] : {at}, tile<i32> -> tile
 WRITTEN = FLAG + "\n      %t5 = store_ptr_tko weak %seen, %k : tile<ptr<i32>>, tile<i32> -> token"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

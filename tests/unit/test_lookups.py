@@ -84,6 +84,7 @@ def remarks(text: str, gpu_name: str) -> dict[str, str]:
     return {found.diag.code: found.message for found in program.diagnostics}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_codes_run_ahead_and_the_table_is_read_in_the_step(gpu_name: str) -> None:
     text = kernel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 
 from tests.unit.test_explain import ROOMS, ROOT, catalogue
 
@@ -26,15 +27,13 @@ EXCEPTIONS = {
 }  # fmt: skip
 
 
+@cache
 def trees() -> dict[str, ast.Module]:
     return {
         str(path.relative_to(ROOT)): ast.parse(path.read_text())
         for room in ROOMS
         for path in sorted(room.rglob("*.py"))
     }
-
-
-TREES = trees()
 
 
 def literal(node: ast.AST) -> str:
@@ -59,7 +58,7 @@ def name_of(call: ast.Call) -> str:
 def test_nothing_is_raised_with_a_text_of_its_own() -> None:
     found = []
     used = set()
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         if not file.startswith(OF_COMMANDS):
             continue
         for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.args):
@@ -89,7 +88,7 @@ def rows() -> dict[tuple[str, str], ast.Call]:
     """(file, name) -> the row."""
     return {
         (file, statement.targets[0].id): statement.value
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
         for statement in tree.body
         if isinstance(statement, ast.Assign)
         and isinstance(statement.targets[0], ast.Name)
@@ -100,7 +99,7 @@ def rows() -> dict[tuple[str, str], ast.Call]:
 
 def test_every_row_is_said_somewhere() -> None:
     names = defaultdict(int)
-    for tree in TREES.values():
+    for tree in trees().values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) or (
                 isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
@@ -113,7 +112,7 @@ def test_what_is_said_of_a_catalogue_is_there() -> None:
     """A misspelled row would be an AttributeError when its mistake is made."""
     known = {name for _, name in rows()} | {"unknown_option", "fail", "one"}
     missing = []
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         if not file.startswith(OF_COMMANDS):
             continue
         for node in ast.walk(tree):
@@ -137,7 +136,7 @@ def test_the_facts_are_those_of_the_text() -> None:
             plain = text.value.replace("{{", "").replace("}}", "")
             by_name[name].add(frozenset(re.findall(r"\{(\w+)", plain)))
     wrong = []
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.args):
             row = getattr(call.args[0], "attr", "")
             if (

@@ -119,6 +119,7 @@ FORMS = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FORMS)
 def test_operands_are_loaded_where_they_are_used(name: str) -> None:
     text = FORMS[name]

@@ -93,6 +93,7 @@ def without_the_last_barrier(text: str) -> str:
     return text[:at] + "//" + text[at:]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu", GPUS)
 def test_without_the_barrier_it_is_a_race(gpu: str) -> None:
     kernel = f"staged_in_place:{gpu}"

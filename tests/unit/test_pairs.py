@@ -146,6 +146,7 @@ def is_paired(ptx: str) -> bool:
     return "tcgen05.mma.cta_group::2" in ptx
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_pairs_multiply_as_one(name: str) -> None:
     kernel = KERNELS[name]
@@ -155,6 +156,7 @@ def test_pairs_multiply_as_one(name: str) -> None:
     kernel.check(program)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", QUICK)
 def test_no_access_races(name: str) -> None:
     KERNELS[name].check(KERNELS[name].compiled(), check=True, seed=5)
@@ -345,6 +347,7 @@ LONG = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str) -> None:
     edit, kernels, says = PLANTED[bug]
@@ -361,6 +364,7 @@ def test_planted_bugs_are_found_by_at_least_18_of_20_seeds(bug: str, kernel: int
     assert sum(bool(re.search(says, planted(LONG[kernel], edit, seed))) for seed in range(20)) >= 18
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kernel", LONG)
 def test_the_kernels_as_they_are_have_no_findings(kernel: Product) -> None:
     assert planted(kernel, lambda text: text, 1) == ""

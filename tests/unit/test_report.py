@@ -182,6 +182,7 @@ def test_a_loop_that_is_fed_by_another_agent_is_bound_by_both(maps: str) -> None
     assert set(landed["then"]) >= {s["line"] for s in reads["steps"] if s["role"] == "product"}
 
 
+@pytest.mark.full
 def test_terms_of_machine_code_count_what_another_agent_copies() -> None:
     peers.require("nvdisasm")
     terms = []

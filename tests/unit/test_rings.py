@@ -87,6 +87,7 @@ def test_a_ring_leaves_the_room_in_which_warps_reduce(monkeypatch: pytest.Monkey
     assert taken == kept == [2048]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_of_two_slots_one_lands_while_a_product_of_warpgroups_reads_the_other(
     seed: int, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ def run_case(
     assert outcome.word == corpus.PASS, outcome.reason
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TAKEN)
 def test_kernels_of_the_corpus_are_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run_case(name, monkeypatch)
@@ -156,6 +157,7 @@ def assembled(ptx: str, folder: Path) -> str:
     return made.stdout + made.stderr
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TAKEN)
 def test_ptxas_keeps_what_warps_give_and_take(name: str, tmp_path: Path) -> None:
     ptx = compiled(bytecode_path(CASES[name])).ptx
@@ -276,6 +278,7 @@ def test_loops_of_any_length(n: int, extents: tuple[int, int, int], gpu_name: st
     assert (out[0] == product(a, b, 0, n)).all()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n, m", [(0, 3), (1, 4), (2, 5), (5, 3), (6, 2), (7, 3), (11, 2), (3, 0)])
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_nests_carry_on_with_the_next_stage(n: int, m: int, gpu_name: str) -> None:
@@ -292,6 +295,7 @@ def test_nests_carry_on_with_the_next_stage(n: int, m: int, gpu_name: str) -> No
     assert m or (out == 7).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n, m", [(2, 3), (7, 4)])
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_nests_of_three(n: int, m: int, gpu_name: str) -> None:

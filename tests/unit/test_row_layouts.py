@@ -173,6 +173,7 @@ def column_sum(elem: str, m: int, n: int, k: int, steps: int, short: int) -> tup
     ), depth  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize(
     ("elem", "m", "n", "k", "short"),

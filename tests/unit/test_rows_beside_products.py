@@ -71,6 +71,7 @@ entry @k(%a: tile<ptr<f16>>, %g: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<pt
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_products_and_sums_of_rows_are_right(gpu_name: str) -> None:
     rng = np.random.default_rng(11)

@@ -20,6 +20,7 @@ from tileiras.tools import opt
 HUGE = "large_matmul_256x256x64"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name", [HUGE, "museum_product_256_cubed"])
 def test_parts_compute_the_same(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,12 +121,14 @@ def launched(
     return sum("cp.async.cg" in line for line, _ in profile.ptx.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_aligned_data_take_the_fast_version(gpu_name: str) -> None:
     assert launched(gpu_name, 64, 64, 96, 96, 64, (0, 0)) > 0
     assert launched(gpu_name, 40, 48, 104, 112, 56, (8, 0), check=True) > 0  # ragged, in whole chunks
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize(
     ("sizes", "skew"),
@@ -165,6 +167,7 @@ AROUND = KERNEL.replace("%ldb: tile<i32>)", "%ldb: tile<i32>, %start: tile<i32>)
 )  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize(
     ("start", "n", "fast"), [(64, 48, True), (0, 8, True), (-24, 16, False), (8, 48, True), (4, 48, False)]

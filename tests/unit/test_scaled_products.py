@@ -119,6 +119,7 @@ TARGETS = [("reference", "sm_100"), ("cpu", "sm_100")] + [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("elem,scale,block", FORMS, ids=lambda v: str(v))
 @pytest.mark.parametrize("target,gpu_name", TARGETS)
 def test_all_pairs_of_scales(target: str, gpu_name: str, elem: str, scale: str, block: int) -> None:

@@ -170,6 +170,7 @@ MORE = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_pairs_of_scales(case: Any) -> None:
     ptx = agrees(*case, "sm_100", check=True, seed=3)
@@ -264,6 +265,7 @@ def twice(text: str) -> str:
     return text.replace("      %c_view", f"      %r = addf %r1, %r2 : {ACC}\n      %c_view", 1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", [MXFP4, NVFP4], ids=str)
 @pytest.mark.parametrize("change", [fresh, halved, twice])
 def test_roles_of_sums(change: Any, form: Any) -> None:

@@ -89,6 +89,7 @@ def test_one_buffer_serves_both_products(tmp_path: Path, capsys: pytest.CaptureF
     assert len(stores) == 2 and stores[0][0] == stores[1][0] and stores[0][1] != stores[1][1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_second_waits_for_the_first(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -104,6 +105,7 @@ def test_the_second_waits_for_the_first(seed: int) -> None:
     np.testing.assert_array_equal(y, want)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "more", [{}, {"launch_abi": "simt", "tensor_maps": "launcher"}], ids=["copies", "maps"]
 )

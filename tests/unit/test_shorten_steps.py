@@ -88,6 +88,7 @@ def shortened(text: str) -> bool:
     return found == [True]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("how", ["", "unsigned "], ids=["signed", "unsigned"])
 def test_loops_that_begin_beyond_their_end_do_nothing(how: str, step: int) -> None:

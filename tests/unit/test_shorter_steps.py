@@ -41,6 +41,7 @@ def rings(text: str, gpu_name: str) -> list[str]:
     return [d.message for d in program.diagnostics if d.diag is RING]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("text", [COUNTED, BY_ELEMENTS], ids=["counted", "by elements"])
 def test_a_step_that_does_not_fit_is_cut(gpu_name: str, text: str) -> None:
@@ -48,6 +49,7 @@ def test_a_step_that_does_not_fit_is_cut(gpu_name: str, text: str) -> None:
     assert "stages of 32768 bytes" in ring and "1 stages" not in ring and "2 stages" not in ring
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("text", [COUNTED, BY_ELEMENTS], ids=["counted", "by elements"])
 def test_parts_of_a_step_add_up_to_it(gpu_name: str, text: str) -> None:
@@ -187,6 +189,7 @@ cuda_tile.module @m {{
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_89", "sm_90", "sm_120"])
 def test_steps_of_weights_whose_bytes_hold_two_columns_are_cut(gpu_name: str, less_shared: None) -> None:
     text = unpacked(3)
@@ -256,6 +259,7 @@ cuda_tile.module @m {{
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_89", "sm_90", "sm_120"])
 def test_steps_of_weights_whose_bytes_hold_two_neighbours_along_k_are_cut(
     gpu_name: str, less_shared: None

@@ -128,6 +128,7 @@ def outcome(scale: str, keys: int, target: str, gpu_name: str, steps: int = 0) -
     return sums, totals, (weights @ v.astype(np.float64), weights.sum(1))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("keys", [1, 40, 128, 300])
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_warps_without_a_key(gpu_name: str, keys: int) -> None:
@@ -174,6 +175,7 @@ def test_infinity_times_a_warp_without_keys_is_infinite() -> None:
     assert np.isinf(got[1::2]).all() and np.isfinite(got[::2]).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_a_kernel_of_the_corpus(gpu_name: str) -> None:
     done = launch_case(CASES["attention_full_f16"], "emulator", gpu_name, 300, check=True, seed=3)

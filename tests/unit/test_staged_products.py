@@ -87,6 +87,7 @@ def test_each_target_uses_its_own_tensor_instruction_fed_by_asynchronous_copies(
     assert "ldmatrix" in loop and "st.shared" not in loop[: loop.index("cp.async.commit_group")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CALLED_FED)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 def test_loops_that_were_once_unfed_are_fed(name: str, gpu_name: str) -> None:
@@ -133,6 +134,7 @@ def test_masks_are_made_of_rows_and_columns_where_they_are_wanted(gpu_name: str)
     assert loop.count("st.shared") <= 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_two_stages_leave_one_under_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copies of the next iteration are issued before the wait, behind a barrier of their own."""
@@ -215,6 +217,7 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
     assert "st.shared" not in loop and loop.count("bar.sync") == 1
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "name",
     [
@@ -440,6 +443,7 @@ def test_operands_of_the_whole_loop_stay_in_registers_that_scores_leave(gpu_name
     assert not kernel.spill_bytes
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
 def test_a_loop_that_cannot_be_pipelined_reads_each_operand_behind_its_own_copies(
     gpu_name: str, monkeypatch: pytest.MonkeyPatch
@@ -451,6 +455,7 @@ def test_a_loop_that_cannot_be_pipelined_reads_each_operand_behind_its_own_copie
     check(CASES["staged_attention_causal_bf16"], gpu_name, 1, monkeypatch)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 def test_pages_are_named_an_iteration_before_they_are_copied(
     gpu_name: str, monkeypatch: pytest.MonkeyPatch
@@ -572,6 +577,7 @@ QUEUES = (
 )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "gpu_name", "kilobytes", "slots", "parts"), QUEUES)
 def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_under_way(
     name: str, gpu_name: str, kilobytes: int, slots: int, parts: int, monkeypatch: pytest.MonkeyPatch
@@ -588,6 +594,7 @@ def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_un
         check(CASES[name], gpu_name, seed, monkeypatch)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("gpu_name", "written", "planted"),
     [
@@ -810,6 +817,7 @@ def check(case: Case, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch)
     assert seen and outcome.word == corpus.PASS, outcome.reason
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 @pytest.mark.parametrize("name", CHECKED)
 def test_no_access_races(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:

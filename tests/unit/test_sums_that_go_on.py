@@ -79,6 +79,7 @@ def test_the_loop_multiplies_by_the_targets_own_instruction(target: str) -> None
     assert all("mma.sync" not in loop for loop in loops_of(ptx))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", PRODUCTS)
 def test_they_are_right(target: str) -> None:
     rng = np.random.default_rng(3)

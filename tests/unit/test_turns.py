@@ -53,6 +53,7 @@ def outcome(name: str, monkeypatch: pytest.MonkeyPatch, change: Any = None, **ho
         return corpus.launch_case(CASES[name], "emulator", "sm_90", 300)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TURNS)
 def test_no_access_races(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = outcome(name, monkeypatch, check=True, seed=1)
@@ -85,6 +86,7 @@ def test_each_turn_that_is_given_away_is_taken_again() -> None:
     assert first == ["14", "15"] * (len(first) // 2)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "wrong",
     [
