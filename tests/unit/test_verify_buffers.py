@@ -82,6 +82,46 @@ def test_registers_that_no_instruction_moves(most: int) -> None:
     assert f"{most} registers an instruction, expected" in said(STORED.replace("most = 16", f"most = {most}"))
 
 
+COPIED = """#n = #linear<0, reg = [], lane = [0, 0, 0, 0, 0], warp = [0, 0]>
+#t = #linear<BITS>
+nv_tileas.module {sym_name = "m", nv_tileaa.compute_capability = 80 : i32} {
+  nv_tileas.func {sym_name = "k", nv_tileaa.kernel_spec = {num_warps = 4}, function_type = () -> ()} {
+  ^bb0(%i: tensor<i32, #n>, %on: tensor<i1, #n>, %v: !cuda_tile.partition_view<tile=(EXTENT), tensor_view<?xELEM, strides=[1]>>, %t: !cuda_tile.token):
+    %b = nv_tileas.alloc_shared {bytes = 1024 : i64, offset = 0 : i64} : () -> !nv_tileas.shared
+    nv_tileas.async.copy_view %b, %i, %on, %v, %i, %t {arrangement = array<i32PLACES>, layout = #t, width = WIDTH : i64, start = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : !nv_tileas.shared, tensor<i32, #n>, tensor<i1, #n>, !cuda_tile.partition_view<tile=(EXTENT), tensor_view<?xELEM, strides=[1]>>, tensor<i32, #n>, !cuda_tile.token
+    nv_tileas.async.commit_group : ()
+    nv_tileas.async.wait_group {pending = 0 : i64} : ()
+    nv_tileas.free_shared %b : !nv_tileas.shared
+    nv_tileas.return
+  }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("elem", "bits", "width", "problem"),
+    [
+        ("f64", 1, 16, ""),
+        ("f64", 1, 8, ""),
+        ("f64", 1, 4, "chunks of 4 bytes in a tile of 16"),
+        ("f64", 0, 16, "chunks of 16 bytes in a tile of 8"),
+        ("f16", 3, 16, ""),
+        ("f16", 2, 16, "chunks of 16 bytes in a tile of 8"),
+        ("i8", 4, 16, ""),
+        ("i8", 3, 16, "chunks of 16 bytes in a tile of 8"),
+        ("i8", 2, 8, "chunks of 8 bytes in a tile of 4"),
+    ],
+)
+def test_chunks_are_whole_elements_of_one_tile(elem: str, bits: int, width: int, problem: str) -> None:
+    size = int(elem[1:]) // 8
+    layout = f"{bits}, reg = {[1 << n for n in range(bits)]}, lane = [0, 0, 0, 0, 0], warp = [0, 0]"
+    text = COPIED.replace("BITS", layout).replace("EXTENT", str(1 << bits)).replace("ELEM", elem)
+    text = text.replace(
+        "PLACES", (": " if bits else "") + ", ".join(str(size << n) for n in range(bits))
+    ).replace("WIDTH", str(width))
+    assert problem in said(text) and bool(problem) == bool(said(text)), said(text)
+
+
 LOWERED = """#s = #linear<0, reg = [], lane = [0, 0, 0, 0, 0], warp = [0, 0]>
 #b = #linear<7, reg = [], lane = [1, 2, 4, 8, 16], warp = [32, 64]>
 #c = #linear<7, reg = [], lane = [64, 2, 4, 8, 16], warp = [32, 1]>

@@ -75,6 +75,12 @@ BAD = {
     "a tile of fewer dimensions than places": ("sm_100", r"tile = array<i32: 128, 64, 64, 128>", "tile = array<i32: 128, 64, 64>", "expects 3 coordinates, but got 4"),
     "a map less than places": ("sm_100", r"bytes = array<i32: 16384, 16384>, maps = array<i32: 0, 1>(.*)starts = array<i32: 0, 16384>",
                                r"bytes = array<i32: 16384>, maps = array<i32: 0>\1starts = array<i32: 0>", "expects 2 coordinates, but got 4"),
+    "a map of more dimensions than are left": (
+        "sm_100", r"(bulk\.load (?:%\w+(?:#\d)?, ){6})%\w+(?:#\d)?, (.*)tile = array<i32: 128, 64, 64, 128>(.*)<i32: 1, 1, 1, 4, 1>(.*), tensor<i32, #a>\n",
+        r"\1\2tile = array<i32: 128, 64, 64>\3<i32: 1, 1, 1, 3, 1>\4\n", "expects 4 coordinates, but got 3"),
+    "a tile without elements": (
+        "sm_100", r"bytes = array<i32: 16384, 16384>(.*)tile = array<i32: 128, 64, 64, 128>",
+        r"bytes = array<i32: 16384, 0>\1tile = array<i32: 128, 64, 64, 0>", "a tile of [64, 0] is no whole number of boxes of"),
     "halves without a pair": ("sm_100", r"(bulk\.load .*)tile = array<i32: 128", r"\1halved = [true, false, false, false], tile = array<i32: 128",
                               "4 of 4 dimensions halved, which pairs of CTAs share"),
     "a map of a parameter that there is not": ("sm_100", r"array = 5", "array = 55", "parameter 55 of"),
