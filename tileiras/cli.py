@@ -120,7 +120,7 @@ def _ptxas_identity() -> str:
 
 
 def run(argv: list[str]) -> int:
-    from tileiras.diag import EXIT_USAGE, say
+    from tileiras.diag import EXIT_CONFIGURATION, EXIT_USAGE, say
 
     given, files, problem = parse(argv)
     if not problem:
@@ -134,7 +134,7 @@ def run(argv: list[str]) -> int:
             text, wrong = explain(given["explain"])
             if wrong:
                 say(f"tileiras: {wrong}\n")
-                return EXIT_USAGE
+                return EXIT_CONFIGURATION
             return tell(text)
         if given.get("list_versions"):
             return tell("\n".join(VERSIONS) + "\n")
@@ -148,12 +148,12 @@ def run(argv: list[str]) -> int:
                 "Too many positional arguments specified!\n"
                 "Can specify at most 1 positional arguments: See: tileiras --help"
             )
-    options = None
+    options, status = None, EXIT_USAGE
     if not problem:
-        options, problem = _options(given)
+        options, problem, status = _options(given)
     if problem:
         say(f"tileiras: {problem}\n")
-        return EXIT_USAGE
+        return status
     return compile_file(files[0], given, options)
 
 
@@ -162,14 +162,19 @@ def check(argv: list[str]) -> int:
     from tileiras import driver
     from tileiras.diag import EXIT_USAGE, CompileError, Sink, say
 
-    given, _, problem = parse(argv)
-    options, wrong = _options(given)
+    given, files, problem = parse(argv)
+    if files:
+        problem = problem or f"'{files[0]}' is no option"
+    options, wrong, status = _options(given)
     if problem or wrong:
         say(f"tileiras: {problem or wrong}\n")
-        return EXIT_USAGE
+        return EXIT_USAGE if problem else status
+    sink = Sink(lambda emitted: _show(emitted, options, False, "", b""))
     try:
-        driver.check_options(options, Sink(lambda emitted: _show(emitted, options, False, "", b"")))
+        driver.check_options(options, sink)
+        driver.check_named_tools(options)
     except CompileError as error:
+        driver.conclude(error, sink)
         return error.exit_code
     return 0
 
@@ -271,8 +276,13 @@ def help_text() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _options(given: dict[str, Any]) -> tuple[Any, str]:
-    """(Options, problem with exit status 1)."""
+def _options(given: dict[str, Any]) -> tuple[Any, str, int]:
+    """(Options, what is wrong with a value, the exit status for that).
+
+    A value of another form than the option's (a number, OLD=NEW, a name with a suffix) is a line that means nothing; a word
+    that the option does not take is a wrong configuration, as are those that the driver finds.
+    """
+    from tileiras.diag import EXIT_CONFIGURATION, EXIT_SUCCESS, EXIT_USAGE
     from tileiras.options import EMITS, REMARK_CATEGORIES, REMARK_FORMATS, REMARK_KINDS, Options
 
     options = Options()
@@ -297,50 +307,57 @@ def _options(given: dict[str, Any]) -> tuple[Any, str]:
     pairs = [word.rpartition("=") for word in given.get("file_prefix_map", ())]
     for old, equals, new in pairs:
         if not old or not equals:
-            return (
-                options,
-                f"for the --file-prefix-map option: '{old}{equals}{new}' is not of the form OLD=NEW",
-            )
+            text = f"for the --file-prefix-map option: '{old}{equals}{new}' is not of the form OLD=NEW"
+            return options, text, EXIT_USAGE
     options.file_prefix_map = tuple((old, new) for old, _, new in pairs)
     level = given.get("opt_level", "3")
     try:
         options.opt_level = _integer(level)
     except ValueError:
-        return options, f"for the --opt-level option: '{level}' value invalid for integer argument!"
+        return (
+            options,
+            f"for the --opt-level option: '{level}' value invalid for integer argument!",
+            EXIT_USAGE,
+        )
+    for spelling in ("ptxas", "toolkit-root", "depfile-target", "report"):
+        if given.get(spelling.replace("-", "_")) == "":
+            return options, f"for the --{spelling} option: its value is empty", EXIT_CONFIGURATION
     if "color" in given:
         from tileiras.terminal import set_colour
 
         if not given["color"] or not set_colour(given["color"]):
-            return options, f"for the --color option: Cannot find option named '{given['color']}'!"
+            return options, _not_taken("color", given["color"]), EXIT_CONFIGURATION
     if options.emit not in EMITS:
-        return (
-            options,
-            f"for the --emit option: Cannot find option named '{options.emit}'!\ntileiras: it takes {', '.join(EMITS)}",
-        )
+        text = f"{_not_taken('emit', options.emit)}\ntileiras: it takes {', '.join(EMITS)}"
+        return options, text, EXIT_CONFIGURATION
     if "report" in given:
         from tileiras.report.write import wrong_name
 
         if problem := wrong_name(given["report"]):
-            return options, f"for the --report option: {problem}"
+            return options, f"for the --report option: {problem}", EXIT_USAGE
+    # Options that this release has not: refused as any other that it does not know.
     if given.get("preview"):
-        return options, f"preview feature '{given['preview']}' is not supported by this version of tileiras"
+        text = f"preview feature '{given['preview']}' is not supported by this version of tileiras"
+        return options, text, EXIT_USAGE
     if given.get("library"):
-        return options, f"tile library '{given['library']}' cannot be linked by this version of tileiras"
+        text = f"tile library '{given['library']}' cannot be linked by this version of tileiras"
+        return options, text, EXIT_USAGE
     for kind in ("", *REMARK_KINDS):
         spelling = "remarks" + (f"-{kind}" if kind else "")
         category = given.get("remarks" + (f"_{kind}" if kind else ""))
         if category is None:
             continue
         if category not in REMARK_CATEGORIES:
-            return options, f"for the --{spelling} option: Cannot find option named '{category}'!"
+            return options, _not_taken(spelling, category), EXIT_CONFIGURATION
         for each in (kind,) if kind else REMARK_KINDS:
             options.remarks[each] = category
     if given.get("remark_format", "command-line") not in REMARK_FORMATS:
-        return (
-            options,
-            f"for the --remark-format option: Cannot find option named '{given['remark_format']}'!",
-        )
-    return options, ""
+        return options, _not_taken("remark-format", given["remark_format"]), EXIT_CONFIGURATION
+    return options, "", EXIT_SUCCESS
+
+
+def _not_taken(spelling: str, value: str) -> str:
+    return f"for the --{spelling} option: Cannot find option named '{value}'!"
 
 
 def _integer(text: str) -> int:
@@ -473,27 +490,21 @@ def _depfile(given: dict[str, Any], path: str) -> bytes:
 
 def _may_begin(data: bytes, options: Any) -> bool:
     """Whether the line asks for something that exists: what is wrong with it costs nobody an earlier output."""
-    import os
-
     from tileiras import driver
     from tileiras.compiler import source
     from tileiras.diag import CompileError, Sink
 
     try:
         driver.check_options(options, Sink(lambda emitted: None))
+        driver.check_named_tools(options)
         if options.plugins:
             from tileiras.compiler import plugins
 
             plugins.rows(options.plugins, Sink(lambda emitted: None))
     except CompileError:
         return False
-    if options.gpu_name is None and not source.looks_like_text(data):  # bytecode has no place for a target
-        return False
-    if options.emit != "cubin":
-        return True
-    if options.ptxas is not None:
-        return os.path.isfile(options.ptxas) or os.sep not in options.ptxas
-    return options.toolkit_root is None or os.path.isdir(options.toolkit_root)
+    # Bytecode has no place for a target.
+    return options.gpu_name is not None or source.looks_like_text(data)
 
 
 def _report_failure(given: dict[str, Any], watch: Any, sink: Any, code: int) -> None:

@@ -480,7 +480,7 @@ class Refusal(Exception):
 
 
 class UsageError(Refusal):
-    """A command line that means nothing: exit code 1."""
+    """A command line that means nothing: exit code 1; or has a word that its option does not take: that of the row, 2."""
 
 
 class FatalError(Exception):

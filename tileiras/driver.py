@@ -519,10 +519,24 @@ def _assembler(options: Options) -> tuple[Any, bool]:
         return None, False
     from tileiras.toolchain import locate, ptxas
 
-    tool = ptxas.as_tool(options.ptxas or locate.find_ptxas(options.toolkit_root))
+    tool = ptxas.as_tool(locate.find_ptxas(options.toolkit_root) if options.ptxas is None else options.ptxas)
     if options.launch_abi == "tile":
         ptxas.check_launch_metadata(tool)
     return tool, options.launch_abi == "tile"
+
+
+def check_named_tools(options: Options) -> None:
+    """Errors: exit code 2 where the ptxas or the toolkit that the options name cannot be used."""
+    if options.emit != "cubin":
+        return
+    if options.ptxas is not None:
+        from tileiras.toolchain import ptxas
+
+        ptxas.check_named(options.ptxas)
+    elif options.toolkit_root is not None:
+        from tileiras.toolchain import locate
+
+        locate.find_ptxas(options.toolkit_root)
 
 
 def refused_by_ptxas(options: Options) -> list[str]:
@@ -542,7 +556,9 @@ def refused_by_ptxas(options: Options) -> list[str]:
         (since for suffix, since, _ in row[4] if target == f"sm_{row[0]}{suffix}"), row[4][0][1]
     )
     try:
-        tool = ptxas.as_tool(options.ptxas or locate.find_ptxas(options.toolkit_root))
+        tool = ptxas.as_tool(
+            locate.find_ptxas(options.toolkit_root) if options.ptxas is None else options.ptxas
+        )
         ptxas.assemble(
             f".version {major}.{minor}\n.target {target}\n.address_size 64\n",
             target=target, ptxas=tool, options=options.ptxas_options, opt_level=options.opt_level,

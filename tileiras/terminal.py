@@ -53,7 +53,7 @@ def set_colour(mode: str) -> bool:
 
 
 def take_words(words: Sequence[str], command: str) -> list[str]:
-    """`words` without --color[=WHEN] and --diagnostic-codes, which are obeyed. Errors: SystemExit(1) for a value that is none."""
+    """`words` without --color[=WHEN] and --diagnostic-codes, which are obeyed. Errors: SystemExit(2) for a value that is none."""
     rest, modes = split_colour(words)
     end = rest.index("--") if "--" in rest else len(rest)
     if "--diagnostic-codes" in rest[:end]:
@@ -64,8 +64,8 @@ def take_words(words: Sequence[str], command: str) -> list[str]:
             from tileiras.tools import diags
 
             known = ", ".join(COLOUR_MODES)
-            refuse(UsageError(diags.CHOICE, option="--color", value=mode, known=known), command)
-            raise SystemExit(1)
+            wrong = UsageError(diags.CHOICE, option="--color", value=mode, known=known)
+            raise SystemExit(refuse(wrong, command))
     return rest
 
 

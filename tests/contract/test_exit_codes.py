@@ -296,9 +296,9 @@ def test_subprocess_failure(tmp_path: Path) -> None:
     good = stub_ptxas(tmp_path, "printf '\\177ELF image'")
     done = command(tmp_path, NOOP, f"--ptxas={good}")
     assert done.status == 0 and (tmp_path / "k.cubin").read_bytes() == b"\x7fELF image"
-    # One that cannot start is a subprocess failure, too.
-    done = command(tmp_path, NOOP, f"--ptxas={tmp_path}/none")
-    assert done.status == 5
+    # One that is not there never ran: the configuration is wrong, as with a toolkit that has none.
+    for word in (f"--ptxas={tmp_path}/none", f"--toolkit-root={tmp_path}/none"):
+        assert command(tmp_path, NOOP, word).status == 2
 
 
 FATAL = """

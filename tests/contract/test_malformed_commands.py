@@ -38,11 +38,12 @@ VALUES = [
     ("--opt-level=", 1), ("--opt-level=x", 1), ("--opt-level=1.0", 1), ("--opt-level= 3", 1), ("--opt-level=+3", 1),
     ("--opt-level=1_0", 1), ("--opt-level=\u0663", 1), ("--opt-level=08", 1), ("--opt-level=2147483648", 1),
     ("--opt-level=2147483647", 2), ("--opt-level=0x4", 2), ("--opt-level=010", 2), ("-O", 1), ("-Ox", 1),
-    ("--emit=", 1), ("--emit=sass", 1), ("--remarks=some", 1), ("--remarks-missed=", 1), ("--remark-format=xml", 1),
+    ("--emit=", 2), ("--emit=sass", 2), ("--remarks=some", 2), ("--remarks-missed=", 2), ("--remark-format=xml", 2),
+    ("--color=pink", 2), ("--ptxas=", 2), ("--toolkit-root=", 2), ("--depfile-target=", 2), ("--report=", 2), ("--report=x", 1),
     ("--lineinfo=maybe", 1), ("--preview=x", 1), ("-lfoo", 1), ("---x", 1), ("--serve", 1), ("-", 1),
     ("--gpu-name=", 2), ("--host-os=", 2), ("--host-arch=arm", 2), ("--sanitize=racecheck", 2), ("--launch-abi=", 2),
     ("--depfile=", 2), ("--depfile=missing/d", 2), ("--ptx-output=.", 2), ("--kernels-json=new/", 2),
-    ("--ptxas-options=--no-such-option", 5), ("--ptxas=missing", 5), ("--ptxas=.", 5),
+    ("--ptxas-options=--no-such-option", 5), ("--ptxas=missing", 2), ("--ptxas=.", 2),
 ]  # fmt: skip
 
 

@@ -174,7 +174,7 @@ class TestCompileWithNvidia:
             (["--arch", "80;90"], 2, "does not name one"),
             (["--debug", "--opt-level", "2"], 2, "--opt-level 0"),
             (["--host-arch", "riscv64"], 2, "unsupported host architecture"),
-            (["--opt-level", "4"], 1, "not one of"),
+            (["--opt-level", "4"], 2, "not one of"),
             (["--max-registers", "many"], 1, "no number"),
             (["--nonsense"], 1, "unknown option '--nonsense'"),
             (["--archs", "sm_90"], 1, "did you mean '--arch'"),

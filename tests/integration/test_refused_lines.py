@@ -13,6 +13,8 @@ from build_tools import REPOSITORY, call, command
 from cmake_project import kernel
 
 from tileiras.options import FLAGS
+from tileiras.settings import BUILD, NUMBER, of
+from tileiras.settings import COMMAND as COMMAND_FRONT
 from tileiras.tools.build import (
     bytecode_verb,
     compile_verb,
@@ -112,7 +114,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def assert_untouched(folder: Path, tool: str, words: list[str]) -> None:
+def assert_untouched(folder: Path, tool: str, words: list[str]) -> int:
+    """The exit status of a line that is refused."""
     for name in OLD:
         (folder / name).write_text("of an earlier build")
     before = sorted(path.name for path in folder.iterdir())
@@ -122,6 +125,44 @@ def assert_untouched(folder: Path, tool: str, words: list[str]) -> None:
     assert done.stderr and "Traceback" not in done.stderr and "internal" not in done.stderr
     assert [(folder / name).read_text() for name in OLD] == ["of an earlier build"] * len(OLD), words
     assert sorted(path.name for path in folder.iterdir()) == before
+    return done.returncode
+
+
+NAMES = {
+    COMMAND_FRONT: ["--ptxas", "--toolkit-root", "--output-file", "--ptx-output", "--kernels-json", "--report", "--depfile",
+                    "--depfile-target", "--remarks-output-file"],
+    BUILD: ["-o", "--ptx", "--tilebc", "--kernels-json", "--report", "--depfile", "--depfile-target", "--depends", "--option",
+            "--ptxas-option", "--toolkit-root", "--remarks-output", "--bytecode-version", "--host-arch", "--arch"],
+}  # fmt: skip
+LINES = {COMMAND_FRONT: ("tileiras", TILEIRAS), BUILD: ("build", ["compile", *VERBS["compile"][2]])}
+
+
+@pytest.mark.parametrize("front", LINES)
+def test_a_word_that_an_option_does_not_take_is_a_matter_of_configuration(work: Path, front: str) -> None:
+    """Code 2 in both commands; what is no option, has no value or has one of another form (a number) is code 1."""
+    tool, line = LINES[front]
+    for setting in of(front):
+        if setting.values_at(front) or setting.name in ("host-arch", "archs"):
+            value = "9" if setting.kind_at(front) == NUMBER else "no-such-word"
+            word = f"--{setting.spellings(front)[0]}={value}"
+            assert assert_untouched(work, tool, [*line, word]) == 2, word
+
+
+@pytest.mark.parametrize("front", LINES)
+def test_a_name_that_is_empty_is_refused(work: Path, front: str) -> None:
+    """As a variable of a script that is not set."""
+    tool, line = LINES[front]
+    for name in NAMES[front]:
+        assert assert_untouched(work, tool, [*line, f"{name}="]) == 2, name
+
+
+@pytest.mark.parametrize("name", ["missing", "./missing", ".", "one.tileir"])
+def test_a_ptxas_that_cannot_be_run_is_a_matter_of_configuration(work: Path, name: str) -> None:
+    """As a toolkit without one; code 5 is for what one that runs says."""
+    for front, option in ((COMMAND_FRONT, f"--ptxas={name}"), (BUILD, f"--option=--ptxas={name}")):
+        tool, line = LINES[front]
+        assert assert_untouched(work, tool, [*line, option]) == 2, option
+    assert assert_untouched(work, "tileiras", [*TILEIRAS, "--toolkit-root=."]) == 2
 
 
 def test_the_tables_are_complete() -> None:

@@ -55,7 +55,7 @@ def test_the_command_explains(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_unknown_code_has_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--explain", "CT-011"]) == 1
+    assert cli.main(["--explain", "CT-011"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and "no diagnostic has the code 'CT-011'; did you mean CT-0" in said.err
     assert explain("zzzz")[1].startswith("no diagnostic has the code 'zzzz'; codes look like ")

@@ -67,6 +67,16 @@ see: TC-0005
 ! Two tools of one build come from different releases: it depends on what is installed.
 """
 
+TOOL_UNUSABLE = Diag("TC-0008", ERROR, "{tool} ('{path}') cannot be run: {why}", word=WORD_CONFIG)
+"""
+cause: The file that --ptxas (or `ptxas=`) names is not there, is a folder, or may not be executed.
+remedy: Name the program itself, with its path; --toolkit-root takes the folder of a whole toolkit.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=cubin --ptxas=no/such/ptxas
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx
+  cuda_tile.module @m { entry @k() { return } }
+"""
+
 ROOT_INVALID = Diag("TC-0007", ERROR, "{path} ({how}) is no CUDA toolkit: it has no {tool}", word=WORD_CONFIG)
 """
 see: TC-0001

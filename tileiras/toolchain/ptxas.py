@@ -8,6 +8,7 @@ which ptxas records in it; so every option here is a function of what the caller
 
 from __future__ import annotations
 
+import errno
 import os
 
 from tileiras.files import is_planted
@@ -196,9 +197,25 @@ def as_tool(ptxas: Tool | str | None) -> Tool:
         return find_ptxas()
     if isinstance(ptxas, Tool):
         return ptxas
+    check_named(ptxas)
     path = os.path.abspath(ptxas)
-    version, source = version_of("ptxas", os.path.realpath(path)) if os.path.isfile(path) else ("", "missing")
+    version, source = version_of("ptxas", os.path.realpath(path))
     return Tool("ptxas", path, os.path.dirname(os.path.dirname(path)), "given by path", version, source)
+
+
+def check_named(ptxas: Tool | str) -> None:
+    """Errors: CompileError(2) for the path of a file that is not there, or is no program, as for a toolkit without ptxas."""
+    if isinstance(ptxas, Tool):
+        return
+    if not os.path.exists(ptxas):
+        why = os.strerror(errno.ENOENT)
+    elif not os.path.isfile(ptxas):
+        why = os.strerror(errno.EISDIR) if os.path.isdir(ptxas) else "it is no file"
+    elif not os.access(ptxas, os.X_OK):
+        why = os.strerror(errno.EACCES)
+    else:
+        return
+    raise diags.fail(2, diags.one(diags.TOOL_UNUSABLE, tool="ptxas", path=ptxas, why=why))
 
 
 def _run_on(argv: list[str], ptx: bytes, timeout: float | None) -> tuple[Finished, bytes, str]:

@@ -56,7 +56,9 @@ them.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-CHOICE = Diag("CLI-0006", ERROR, "option '{option}': '{value}' is not one of {known}")
+CHOICE = Diag(
+    "CLI-0006", ERROR, "option '{option}': '{value}' is not one of {known}", exit_code=EXIT_CONFIGURATION
+)
 """
 cause: The option takes one of the words that the message lists.
 remedy: Take one of them, in this spelling.

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 common = Catalogue("tileiras.tools.diags")
 diags = Catalogue("tileiras.tools.build.diags")
 
+_NAMED = ("ARCH", "ARCH=FILE", "DIR", "EXE", "FILE", "NAME", "V", "X")  # what an empty word cannot be
+
 SWITCH, ONE, MANY = "switch", "one", "many"
 
 
@@ -55,7 +57,7 @@ class Arguments:
 
 
 def parse(flags: Sequence[Flag], words: Sequence[str]) -> Arguments:
-    """`words` read by the table. Errors: UsageError that names the word."""
+    """`words` read by the table. Errors: UsageError that names the word; code 2 for one that its option does not take."""
     by_name = {flag.name: flag for flag in flags}
     found = Arguments()
     for flag in flags:
@@ -87,6 +89,8 @@ def parse(flags: Sequence[Flag], words: Sequence[str]) -> Arguments:
                 raise UsageError(diags.NEEDS_VALUE, option=name)
             value = queue[at]
             at += 1
+        if not value and flag.metavar in _NAMED and not flag.choices:
+            raise UsageError(diags.EMPTY, option=name)
         if flag.choices and value not in flag.choices:
             raise UsageError(common.CHOICE, option=name, value=value, known=", ".join(flag.choices))
         if flag.kind == ONE:

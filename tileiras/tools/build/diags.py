@@ -3,7 +3,7 @@ matrices of kernels are refused for, in `matrix_diags.py`."""
 
 from __future__ import annotations
 
-from tileiras.diag import ERROR, Diag
+from tileiras.diag import ERROR, EXIT_CONFIGURATION, Diag
 
 NO_VALUE = Diag("BLD-0001", ERROR, "option '{option}' takes no value")
 """
@@ -23,6 +23,16 @@ cause: The option is the last word of the line, or the word behind it is an opti
 remedy: Write the value behind it; one that begins with a dash needs the form with "=".
 
 - $ tileiras-build compile k.tileir --arch --tilebc k.out
++ $ tileiras-build compile k.tileir --arch sm_90 --tilebc k.out
+  cuda_tile.module @m { entry @k() { return } }
+"""
+
+EMPTY = Diag("BLD-0103", ERROR, "option '{option}': its value is empty", exit_code=EXIT_CONFIGURATION)
+"""
+cause: The option names a file, a tool or a version, and has no text behind "=": often a variable that is not set.
+remedy: Set the variable, or leave the option out.
+
+- $ tileiras-build compile k.tileir --arch sm_90 --tilebc k.out --toolkit-root=
 + $ tileiras-build compile k.tileir --arch sm_90 --tilebc k.out
   cuda_tile.module @m { entry @k() { return } }
 """
