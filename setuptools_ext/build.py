@@ -52,13 +52,26 @@ def find_roots(packages: Sequence[str]) -> list[str]:
     )
 
 
-def tool_command(module: str, packages: Sequence[str] = ()) -> list[str]:
+def find_roots_of_passes(words: Sequence[str]) -> list[str]:
+    """Returns the directories in which the packages are installed whose passes the words for the Tile compiler name."""
+    from tileiras.tools.build.builtin import plugins_of
+
+    names = plugins_of(list(words))
+    if not names:
+        return []
+    from importlib.metadata import entry_points
+
+    points = [point for name in names for point in entry_points(group="tileiras.passes", name=name)]
+    return list(dict.fromkeys(str(point.dist.locate_file("")) for point in points if point.dist))
+
+
+def tool_command(module: str, packages: Sequence[str] = (), roots: Sequence[str] = ()) -> list[str]:
     """Returns the argv prefix of one of our commands, run by this interpreter from this very installation.
 
-    `packages` are others that it needs. Not `-m`: the project's directory would come first on the path, and a folder
-    `tileiras` in it would win.
+    `packages` are others that it needs, `roots` directories of such. Not `-m`: the project's directory would come first on
+    the path, and a folder `tileiras` in it would win.
     """
-    roots = [find_package_root(), *find_roots(packages)]
+    roots = [find_package_root(), *find_roots(packages), *roots]
     code = (f"import sys; sys.path[:0] = {roots!r}; from {module} import main; "
             "sys.exit(main(sys.argv[1:]))")  # fmt: skip
     return [sys.executable, "-I", "-S", "-c", code]
@@ -284,9 +297,9 @@ class Unit:
 
     def commands(self) -> list[Command]:
         """Returns every command that makes this unit, in order of waves."""
-        build = tool_command("tileiras.tools.build")
         values = dict(self.values)
         values["options"] = [*(values.get("options") or []), *self.extra]
+        build = tool_command("tileiras.tools.build", roots=find_roots_of_passes(values["options"]))
         words = compile_words(values)
         words += ["--host-arch", self.host[0], "--host-os", self.host[1]]
         words += [f"--depends={path}" for path in self.depends]

@@ -482,7 +482,12 @@ def _depfile(given: dict[str, Any], path: str) -> bytes:
     from tileiras.tools.build.depfile import UnwritableDepfile, write_depfile
 
     try:
-        text = write_depfile(given.get("depfile_target") or given["output"], [path])
+        modules: list[str] = []
+        if "plugins" in given:
+            from tileiras.compiler import plugins
+
+            modules = plugins.files(given["plugins"])
+        text = write_depfile(given.get("depfile_target") or given["output"], [path, *modules])
     except (UnwritableDepfile, OSError) as error:
         raise OutputError(UNWRITABLE, path=given["depfile"], why=error) from None
     return text.encode("utf-8", "surrogateescape")

@@ -134,6 +134,12 @@ function(_tileiras_rule_batch number)
   if(others)
     list(APPEND extra BYPRODUCTS ${others})
   endif()
+  set(depfile "")
+  _tileiras_reads_depfiles(depfile_works "${stamp};${inputs}")
+  if(depfile_works)
+    set(depfile --depfile "${stamp}.d")
+    list(APPEND extra DEPFILE "${stamp}.d")
+  endif()
   set(comment "Compiling Tile kernels")
   if(tile_COMMENT)
     set(comment "${tile_COMMENT}")
@@ -144,10 +150,10 @@ function(_tileiras_rule_batch number)
   add_custom_command(
     OUTPUT "${stamp}" ${made}
     COMMAND "$<TARGET_PROPERTY:${name},TILE_COMPILER_LAUNCHER>" ${launcher} build kernels --folder "${folder}"
-      --code-folder "${folder}/${name}" --stamp "${stamp}" ${words} -- ${pending}
+      --code-folder "${folder}/${name}" --stamp "${stamp}" ${depfile} ${words} -- ${pending}
     ${extra}
     DEPENDS ${inputs} "${fingerprint}" "${options_file}" "${bundle_file}" ${tile_DEPENDS}
     COMMENT "${comment} of ${name}: ${first} and its neighbours (${count})"
     VERBATIM COMMAND_EXPAND_LISTS)
-  set_property(TARGET ${name} APPEND PROPERTY TILE_LEFTOVERS "${stamp}" "${folder}/.tileiras-record/${name}.${number}.batch.json")
+  set_property(TARGET ${name} APPEND PROPERTY TILE_LEFTOVERS "${stamp}" "${stamp}.d" "${folder}/.tileiras-record/${name}.${number}.batch.json")
 endfunction()

@@ -85,15 +85,9 @@ function(_tileiras_rule)
     set(command "$<TARGET_PROPERTY:${name},TILE_COMPILER_LAUNCHER>" ${command})
   endif()
   set(extra "")
-  # Without a depfile the explicit DEPENDS remain: for a kernel in Tile IR, which imports nothing, that is everything.
-  # Before 3.21 DEPFILE takes no generator expression.
-  set(depfile_works TRUE)
-  string(REPLACE "$<CONFIG>" "" paths "${rule_FIRST} ${rule_DEPENDS}")
-  if(is_multi_config AND CMAKE_VERSION VERSION_LESS 3.21)
-    set(depfile_works FALSE)
-  elseif(CMAKE_GENERATOR MATCHES "Ninja")
-    _tileiras_ninja_reads(depfile_works "${paths}")
-  endif()
+  # Without a depfile the explicit DEPENDS remain: for a kernel in Tile IR, which imports nothing, that is everything but
+  # passes of other packages.
+  _tileiras_reads_depfiles(depfile_works "${rule_FIRST} ${rule_DEPENDS}")
   if(rule_DEPFILE AND NOT depfile_works AND rule_FIRST MATCHES "\\.export\\.tilebc$")
     message(WARNING "add_tile_kernel(${name}): this CMake and generator cannot follow what a cuTile source imports below such a path; list the imported modules in DEPENDS")
   endif()
@@ -122,6 +116,18 @@ function(_tileiras_rule)
     DEPENDS ${rule_DEPENDS} "${fingerprint}" "${record}" ${tile_DEPENDS}
     COMMENT "${rule_COMMENT}"
     VERBATIM COMMAND_EXPAND_LISTS)
+endfunction()
+
+# Whether this CMake and its generator can follow a depfile that names <paths>.
+function(_tileiras_reads_depfiles out paths)
+  set(works TRUE)
+  string(REPLACE "$<CONFIG>" "" paths "${paths}")
+  if(is_multi_config AND CMAKE_VERSION VERSION_LESS 3.21)  # where DEPFILE takes no generator expression
+    set(works FALSE)
+  elseif(CMAKE_GENERATOR MATCHES "Ninja")
+    _tileiras_ninja_reads(works "${paths}")
+  endif()
+  set(${out} ${works} PARENT_SCOPE)
 endfunction()
 
 # Whether Ninja understands <paths> in a depfile; where it does not, it runs the command in every build. CMake before 4.0

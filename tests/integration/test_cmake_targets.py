@@ -130,6 +130,8 @@ def test_one_command_for_several_sources(tmp_path: Path, generator: str) -> None
         if ".tileiras-record" not in path.parts:
             assert twin.read_bytes() == path.read_bytes(), twin
     project.assert_null_build()
+    (depfile,) = project.artefacts("many.0.batch.d")
+    assert all(str(project.source / f"k{i}.tileir") in depfile.read_text() for i in range(3))
     assert not project.artefacts("k*.cubin.json"), "one file has the records of a batch"
     (image,) = project.artefacts("k2.sm_90.cubin")
     assert why_rebuilt(image) == ["it was built for the first time"]

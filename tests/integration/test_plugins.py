@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -302,3 +303,89 @@ def test_a_pass_that_was_edited_is_not_answered_by_the_cache(
         assert done.returncode == 0 and ".maxnreg 99" in out.read_text(), done.stderr
     finally:
         number.write_text(source)
+
+
+def test_depfiles_name_the_modules_of_the_package(package: Path, tmp_path: Path) -> None:
+    modules = {str(package / "tile_lint_more" / name) for name in ("__init__.py", "number.py", "passes.py")}
+    out, depfile = tmp_path / "k.ptx", tmp_path / "k.d"
+    lines = [
+        ("tileiras", KERNEL, "--gpu-name=sm_90", "--emit=ptx", "-o", out, "--plugin=InPackage", f"--depfile={depfile}"),
+        ("tileiras.tools.build", "compile", "--arch=compute_90", KERNEL, "-o", out, "--option=--plugin=InPackage",
+         "--depfile", depfile),
+        ("tileiras.tools.build", "kernels", "--arch=compute_90", "--folder", tmp_path, "--stamp", tmp_path / "stamp",
+         "--option=--plugin=InPackage", "--depfile", depfile, "--", KERNEL, "k", "k"),
+    ]  # fmt: skip
+    for line in lines:
+        done = tool(package, *line)
+        assert done.returncode == 0, done.stderr
+        named = depfile.read_text().replace("\\\n", " ").split(": ", 1)[1].split()
+        assert set(named) == {str(KERNEL), *modules}, line[0]
+        depfile.unlink()
+    assert tool(package, *lines[1][:-3], "--depfile", depfile).returncode == 0
+    assert "tile_lint" not in depfile.read_text(), "who is not named is no prerequisite"
+
+
+@pytest.mark.parametrize("builder", ["make", "ninja"])
+@pytest.mark.parametrize("verb", ["compile", "kernels"])
+def test_a_build_system_runs_again_when_a_module_changes(
+    package: Path, tmp_path: Path, builder: str, verb: str
+) -> None:
+    runner = shutil.which(builder)
+    if runner is None:
+        pytest.skip(f"{builder} is not installed")
+    command = f"{sys.executable} -m tileiras.tools.build {verb} --arch=compute_90 --option=--plugin=InPackage --depfile k.d "
+    command += f"{KERNEL} -o k.ptx" if verb == "compile" else f"--folder . --stamp stamp -- {KERNEL} k k"
+    target = "k.ptx" if verb == "compile" else "stamp"
+    if builder == "make":
+        (tmp_path / "Makefile").write_text(f"{target}: {KERNEL}\n\t{command}\n-include k.d\n")
+    else:
+        (tmp_path / "build.ninja").write_text(
+            f"rule r\n command = {command}\n depfile = k.d\n deps = gcc\nbuild {target}: r {KERNEL}\n"
+        )
+    environment = {**os.environ, "PYTHONPATH": f"{package}:{ROOT}"}
+    ptx = tmp_path / ("k.ptx" if verb == "compile" else "k.compute_90.ptx")
+
+    def build() -> str:
+        done = subprocess.run([runner], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    number = package / "tile_lint_more" / "number.py"
+    source = number.read_text()
+    os.utime(number, (10**9, 10**9))  # an edit has another time also where it comes within the same second
+    try:
+        assert "--plugin" in build() and ".maxnreg 77" in ptx.read_text()
+        assert "--plugin" not in build(), "nothing has changed"
+        number.write_text("NUMBER = 99\n")
+        build()
+        assert ".maxnreg 99" in ptx.read_text()
+    finally:
+        number.write_text(source)
+
+
+def test_a_package_whose_sources_are_edited_in_their_place_is_found(package: Path, tmp_path: Path) -> None:
+    """pip install -e: a .pth file says where it is, which Python does not read for the commands (-S)."""
+    site, sources = tmp_path / "site-packages", tmp_path / "sources"
+    site.mkdir()
+    shutil.copytree(package / "tile_lint_more", sources / "tile_lint_more")
+    (info,) = package.glob("tile_lint-*.dist-info")
+    shutil.copytree(info, site / info.name)
+    (site / "tile_lint.pth").write_text(f"{sources}\n")
+    start = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(site)!r}]; from tileiras.cli import main; "
+    start += "sys.exit(main(sys.argv[1:]))"
+    out, depfile = tmp_path / "k.ptx", tmp_path / "k.d"
+    words = [
+        KERNEL,
+        "--gpu-name=sm_90",
+        "--emit=ptx",
+        "-o",
+        out,
+        f"--depfile={depfile}",
+        "--plugin=InPackage",
+    ]
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", start, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (
+        ".maxnreg 77" in out.read_text()
+        and str(sources / "tile_lint_more" / "number.py") in depfile.read_text()
+    )

@@ -58,7 +58,7 @@ COMPILE = {
     "--toolkit-root": ["/nonexistent"], "--depfile-for": ["sun"], "--tensor-maps": ["most"],
     "--entry": ["two"], "--ptxas-option": ["--nothing", "--maxrregcount=x", "--entry=two", "no.ptx"],
 }  # fmt: skip
-_ALONE = ("--remarks", "--remarks-output", "--report", "--arch", "--depfile-for")  # of one image
+_ALONE = ("--remarks", "--remarks-output", "--report", "--arch")  # of one image
 KERNELS = {
     **{name: values for name, values in COMPILE.items() if name not in _ALONE},
     "--arch": ["foo", "sm_90"], "--compress": ["much"], "--language": ["D"], "--embed": ["well"], "--namespace": ["int", "1"],

@@ -247,3 +247,42 @@ def test_the_record_of_what_was_installed_is_no_path_of_this_machine(project: Pr
     for name in ("in-place", "library"):
         record = json.loads(next((project.root / "build").rglob(f"{name}.json")).read_text())
         assert record and not any(path.startswith("/") for path in record)
+
+
+PASS = """\
+from tileiras.compiler.ir.passes import Pass
+
+
+class Mark(Pass):
+    NAME = "Mark"
+    AFTER = "ConvertTileAAToTileAS"
+    __slots__ = ()
+
+    def run(self, func, context):
+        func.attrs["nvvm.maxnreg"] = NUMBER
+        return True
+"""
+
+
+def test_a_pass_of_another_package_is_found_and_watched(project: Project, tmp_path: Path) -> None:
+    """It may be anywhere on the path of the build, which the commands do not have."""
+    site = tmp_path / "other" / "site-packages"
+    (site / "mark-1.dist-info").mkdir(parents=True)
+    (site / "mark-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mark\nVersion: 1\n")
+    (site / "mark-1.dist-info" / "entry_points.txt").write_text("[tileiras.passes]\nMark = mark:Mark\n")
+    module = site / "mark.py"
+    module.write_text(PASS.replace("NUMBER", "40"))
+    project.env["PYTHONPATH"] += f":{site}"
+    project.kernel("k.tileir")
+    project.setup(
+        "TileKernels('pkg', ['pkg/k.tileir'], archs='compute_90', compiler='builtin', options=['--plugin=Mark'], formats=['ptx'])"
+    )
+    (ptx,) = [project.package / "k.compute_90.ptx"]
+    project.build()
+    assert ".maxnreg 40" in ptx.read_text()
+    before = ptx.stat().st_mtime_ns
+    project.build()
+    assert ptx.stat().st_mtime_ns == before, "nothing has changed"
+    module.write_text(PASS.replace("NUMBER", "128"))
+    project.build()
+    assert ".maxnreg 128" in ptx.read_text()

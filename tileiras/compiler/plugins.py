@@ -107,7 +107,20 @@ def offered(name: str) -> bool:
 def _points(name: str) -> list[EntryPoint]:
     from importlib.metadata import entry_points
 
+    _see_editable()
     return list(entry_points(group=GROUP, name=name))
+
+
+def _see_editable() -> None:
+    """Lets packages be imported that lie where a .pth file says, as those whose sources are being edited do. The commands run
+    without such files (-S), which cost every start and may do anything; who names a pass asks for them."""
+    import sys
+
+    if sys.flags.no_site:
+        import site
+
+        for folder in [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]:
+            site.addsitedir(folder)
 
 
 def _package(point: EntryPoint) -> str:
@@ -141,6 +154,14 @@ def identity(name: str) -> str:
                 parts += [os.fsencode(path), file.read()]
         words.append(f"{_package(point)} {point.value} {digest_bytes(*parts)}")
     return "; ".join(words)
+
+
+def files(names: Iterable[str]) -> list[str]:
+    """The modules that passes of these names may be made of, for depfiles: whoever edits one wants another image. Nothing
+    for a name that nobody offers."""
+    return sorted(
+        {path for name in dict.fromkeys(names) for point in _points(name) for path in _modules(point)}
+    )
 
 
 def _modules(point: EntryPoint) -> list[str]:

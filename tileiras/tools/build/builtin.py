@@ -25,16 +25,32 @@ def tools(job: Job) -> dict[str, str]:
     from tileiras.version import __version__
 
     found = {"tileiras": f"{__version__} {source_digest()}"}
-    if job.arguments.option:
-        from tileiras import cli
+    for name in plugins_of(job.arguments.option):
+        from tileiras.compiler.plugins import identity
 
-        for name in cli.parse(job.arguments.option)[0].get("plugins", ()):
-            from tileiras.compiler.plugins import identity
-
-            found[f"plugin {name}"] = identity(name)
+        found[f"plugin {name}"] = identity(name)
     if job.arch.kind != VIRTUAL:
         found["ptxas"] = find_ptxas(job.arguments.toolkit_root).identity()
     return found
+
+
+def plugins_of(words: list[str]) -> list[str]:
+    """The passes of other packages that words for `tileiras` (--option) name."""
+    if not words:
+        return []
+    from tileiras import cli
+
+    return list(cli.parse(words)[0].get("plugins", ()))
+
+
+def modules_of(words: list[str]) -> list[str]:
+    """The files of those passes, which an image depends on as on its source."""
+    names = plugins_of(words)
+    if not names:
+        return []
+    from tileiras.compiler.plugins import files
+
+    return files(names)
 
 
 def check_options(words: list[str]) -> None:

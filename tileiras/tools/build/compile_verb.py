@@ -46,6 +46,8 @@ FLAGS = tuple(map(_flag, of(BUILD)))
 
 def run(arguments: Arguments, outputs: Outputs) -> None:
     """The verb."""
+    from tileiras.tools.build import builtin, record
+
     if len(arguments.inputs) != 1:
         raise UsageError(diags.ONE_INPUT, count=len(arguments.inputs))
     source = arguments.inputs[0]
@@ -67,18 +69,16 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     if not any(wanted):
         raise UsageError(diags.NO_OUTPUT)
     if arguments.depfile and not (arguments.depfile_target or arguments.o):
-        raise UsageError(diags.DEPFILE_TARGET)
+        raise UsageError(diags.DEPFILE_TARGET, option="-o")
     if arguments.report:
         _check_report(arguments.report)
     if bool(arguments.remarks_output) > bool(arguments.remarks):
         raise UsageError(diags.REMARKS_OUTPUT)
     job = Job(arguments, arch, source, data)
     refuse(job)
+    job.modules = builtin.modules_of(arguments.option)
     tools = tools_of(job)
-
-    depfile = text_of(arguments, arguments.o, [source, *arguments.depends])
-    from tileiras.tools.build import record
-
+    depfile = text_of(arguments, arguments.o, job.depends)
     history = record.open_record(arguments)
     declare(arguments, outputs)
     try:
@@ -169,7 +169,7 @@ def refuse(job: Job) -> None:
         if arguments.option:
             from tileiras.tools.build import builtin
 
-            builtin.check_options(arguments.option)
+            builtin.check_options(["--emit=ptx"] * (job.arch.kind == VIRTUAL) + arguments.option)
         return
     if job.wants_ptx:
         what = f"PTX for {job.arch}" if job.arch.kind == VIRTUAL else "--ptx"

@@ -119,7 +119,7 @@ remedy: Add -o for the image, or one of the others.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-DEPFILE_TARGET = Diag("BLD-0011", ERROR, "--depfile needs --depfile-target where there is no -o")
+DEPFILE_TARGET = Diag("BLD-0011", ERROR, "--depfile needs --depfile-target where there is no {option}")
 """
 cause: A depfile says what an output depends on, and no output can be named.
 remedy: Add --depfile-target NAME, the output as the build system calls it.

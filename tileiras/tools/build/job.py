@@ -27,7 +27,13 @@ class Job:
         self.host_os: str = arguments.host_os or system
         self.opt_level: str = arguments.opt_level or ("0" if arguments.debug else "3")
         self.disable = disabled_parts(arguments.disable) if self.compiler == "builtin" else ()
+        self.modules: list[str] = []  # of passes from outside
         self.wants_ptx = bool(arguments.ptx) or arch.kind == VIRTUAL
+
+    @property
+    def depends(self) -> list[str]:
+        """The files that a change of makes another outcome, beside tools."""
+        return [self.source, *self.arguments.depends, *self.modules]
 
 
 class Result:

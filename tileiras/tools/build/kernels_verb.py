@@ -14,9 +14,11 @@ from tileiras.outputs import OutputError
 from tileiras.progress import Line
 from tileiras.toolchain.arch import VIRTUAL, Arch
 from tileiras.toolchain.fatbin import COMPRESS_MODES, Image, make_fatbin
-from tileiras.tools.build import compile_verb, cpu_verb, fatbin_verb, header_verb, record
+from tileiras.tools.build import builtin, compile_verb, cpu_verb, fatbin_verb, header_verb, record
 from tileiras.tools.build.arguments import MANY, ONE, SWITCH, Arguments, Flag, UsageError, parse
 from tileiras.tools.build.command import Failed, of_system, read_input, say
+from tileiras.tools.build.depfile import READERS
+from tileiras.tools.build.depfile import text_of as depfile_text
 from tileiras.tools.build.job import Job, Result
 from tileiras.tools.build.outputs import Outputs
 
@@ -66,6 +68,9 @@ FLAGS = (
         "ARCH",
     ),
     Flag("--stamp", ONE, "a file that is written anew when all is done", "FILE"),
+    Flag("--depfile", ONE, "what it was made from, in Make's form", "FILE"),
+    Flag("--depfile-target", ONE, "the target in the depfile; default the stamp", "NAME"),
+    Flag("--depfile-for", ONE, "who reads it: an error where that one cannot read a name", choices=READERS),
     Flag("--fatbin", SWITCH, "a container of each kernel's images"),
     Flag("--header", SWITCH, "and header and source that embed it"),
     Flag("--tilebc", SWITCH, "the bytecode of each kernel"),
@@ -92,6 +97,10 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
         raise UsageError(diags.NOTHING_EMBEDDED, rest=" for --arch cpu alone")
     units = [_Unit(arguments, *words[at : at + 3]) for at in range(0, len(words), 3)]
     _check(units, archs, for_cpu, arguments)
+    if arguments.depfile and not (arguments.depfile_target or arguments.stamp):
+        raise UsageError(diags.DEPFILE_TARGET, option="--stamp")
+    modules = builtin.modules_of(arguments.option)
+    depfile = depfile_text(arguments, arguments.stamp, [*(unit.source for unit in units), *modules])
     tools = _Tools()
     for arch in archs:
         if arch.kind != VIRTUAL or arguments.launch_abi != "tile":
@@ -109,7 +118,7 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     worst = 0
     line = Line()
     for number, unit in enumerate(units):
-        unit.line = line
+        unit.line, unit.modules = line, modules
         line.tell(f"kernel {number + 1} of {len(units)}: {unit.source}")
         try:
             made = unit.make(archs, for_cpu, tools, histories, outputs)
@@ -126,9 +135,12 @@ def run(arguments: Arguments, outputs: Outputs) -> None:
     histories.save()
     if worst:
         outputs.commit()  # nothing but the sweeping is left
+        outputs.declare(arguments.depfile)
         raise Failed(None, worst)
     if arguments.stamp:
         outputs.put(arguments.stamp, b"")
+    if depfile:
+        outputs.put(arguments.depfile, depfile)
     outputs.commit()
 
 
@@ -141,6 +153,8 @@ def _check(units: list[_Unit], archs: list[Arch], for_cpu: bool, arguments: Argu
     made: dict[str, str] = {}  # path -> what makes it
     if arguments.stamp:
         made[os.path.abspath(arguments.stamp)] = "--stamp"
+    if arguments.depfile:
+        made[os.path.abspath(arguments.depfile)] = "--depfile"
     sources = {os.path.realpath(unit.source) for unit in units}
     prefixes: dict[str, str] = {}
     for unit in units:
@@ -201,6 +215,7 @@ class _Unit:
     """One kernel file and what is made of it."""
 
     line: Line  # that shows progress
+    modules: list[str]  # of passes from outside
 
     def __init__(self, arguments: Arguments, source: str, stem: str, prefix: str) -> None:
         self.arguments = arguments
@@ -243,6 +258,7 @@ class _Unit:
                 images.append(Image("tileir", arch.label, bytecode))
                 continue
             job = Job(self._compile_arguments(arch), arch, self.source, data)
+            job.modules = self.modules
             history = histories.record(job.arguments.o)
             try:
                 result = self._compile(job, outputs, tools.of_compiler[virtual])

@@ -50,7 +50,7 @@ class Record:
         known = {job.source: job.data}
         if arguments.o and "cubin" in result.parts:
             known[arguments.o] = result.parts["cubin"]
-        self.wrote([job.source, *arguments.depends], made, options_of(arguments, FLAGS), result.tools, known)
+        self.wrote(job.depends, made, options_of(arguments, FLAGS), result.tools, known)
 
     def wrote(
         self,
