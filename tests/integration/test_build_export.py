@@ -32,6 +32,20 @@ class TestExport:
         (folder / "kernel.py").write_text(KERNEL_SOURCE)
         return folder / "kernel.py"
 
+    @pytest.mark.parametrize("arch", ["sm_90a", "100f"])
+    def test_a_gpu_with_a_suffix_is_named_as_cutile_reads_it(
+        self, arch: str, source: Path, tmp_path: Path
+    ) -> None:
+        """Which is by a number; builds for sm_90a of bytecode that names its GPU ended in an exception of cuTile's."""
+        words = ["--python", peers.require_python(), "--entry", "scale", "--signature", "f32[1],f32[1],=128"]
+        made = []
+        for name in (arch, arch.strip("af")):
+            out = tmp_path / "k.tilebc"
+            done = call("export", source, *words, "-o", out, "--arch", name, "--bytecode-version=13.1")
+            assert done.returncode == 0, done.stderr
+            made.append(out.read_bytes())
+        assert made[0] == made[1]
+
     def test_export_and_depfile(self, source: Path, tmp_path: Path) -> None:
         out, depfile = tmp_path / "k.tilebc", tmp_path / "k.d"
         python = peers.require_python()

@@ -258,6 +258,24 @@ def test_a_script_runs_unchanged_and_its_status_is_passed_on(tmp_path: Path, tar
     assert run(*words, "--size", "20", cwd=tmp_path, code=7).stdout == "all of it\n"
 
 
+def test_a_gpu_with_a_suffix_is_compiled_for(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "beside.py").write_text("HERE = 5\n")
+    words = (
+        "--target",
+        "emulator",
+        "--gpu-name",
+        "sm_90a",
+        "--report",
+        "r.json",
+        "script.py",
+        "--size",
+        "20",
+    )
+    assert run("-m", "tileiras.tools.cutile", *words, cwd=tmp_path, code=7).stdout == "all of it\n"
+    assert '"sm_90a"' in (tmp_path / "r.json").read_text()
+
+
 def test_faults_and_compile_errors_are_cutile_exceptions_with_the_line(tmp_path: Path) -> None:
     (tmp_path / "faults.py").write_text(FAULTS)
     done = run("-m", "tileiras.tools.cutile", "--target", "reference", "faults.py", cwd=tmp_path, code=1)

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tileiras.archs import PTXAS_SINCE
 from tileiras.run.cutile.arrays import Lent, lend
 from tileiras.run.cutile.driver import INVALID_HANDLE, INVALID_VALUE, LAUNCH_FAILED, NOT_SUPPORTED, Driver
 from tileiras.run.cutile.settings import BadSettings, Settings, parse_variable
@@ -167,9 +168,25 @@ def test_settings_and_the_variable_say_the_same() -> None:
         assert parse_variable(settings.as_variable()).as_variable() == settings.as_variable()
         assert (settings.check, settings.map_cuda) == ("check" in text, "map" in text)
     assert Settings("reference", "sm_121").capability == (12, 1)
-    for text in ("nope", "emulator:sm_91", "emulator:sm_90a", "reference:fast", "emulator:sm_"):
+    for text in (
+        "nope",
+        "emulator:sm_91",
+        "emulator:sm_90f",
+        "emulator:compute_90",
+        "reference:fast",
+        "emulator:sm_",
+    ):
         with pytest.raises(BadSettings):
             parse_variable(text)
+
+
+@pytest.mark.parametrize("name", PTXAS_SINCE)
+def test_every_gpu_is_seen_by_its_number_and_compiled_for_by_its_name(name: str) -> None:
+    """cuTile names the GPU after the capability of the device, which knows no suffix."""
+    settings = parse_variable(f"emulator:{name}")
+    seen = "sm_{}{}".format(*settings.capability)
+    assert seen == name.rstrip("af") and settings.spelled(seen) == name
+    assert settings.spelled("sm_99") == "sm_99", "what cuTile is asked for itself"
 
 
 def test_events_of_pytorch_are_as_far_apart_as_they_were_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

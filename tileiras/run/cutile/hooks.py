@@ -92,18 +92,19 @@ class Session:
         ) -> Any:
             kernel = getattr(self.local, "kernel", None)
             path = Path(fname_bytecode)
+            gpu_name = self.settings.spelled(sm_arch)
             level = compiler_options.opt_level_for_target(sm_arch)
             if kernel is None:
                 bytecode = path.read_bytes()
                 made = original(fname_bytecode, compiler_options, sm_arch, *args, **options)
                 self.images.remember(
-                    Path(made).read_bytes(), lambda: Image(bytecode, sm_arch, self.settings, level)
+                    Path(made).read_bytes(), lambda: Image(bytecode, gpu_name, self.settings, level)
                 )
                 return made
             try:
-                image = Image(path.read_bytes(), sm_arch, self.settings, level)
+                image = Image(path.read_bytes(), gpu_name, self.settings, level)
             except CompileError as error:
-                raise self.compile_error(error, kernel, f"--gpu-name {sm_arch} -O{level}") from error
+                raise self.compile_error(error, kernel, f"--gpu-name {gpu_name} -O{level}") from error
             image.kernel = kernel
             out = path.with_suffix(".cubin")
             out.write_bytes(self.images.keep(image))

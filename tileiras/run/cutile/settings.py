@@ -27,7 +27,7 @@ class BadSettings(Refusal, ValueError):
 class Settings:
     """target, gpu_name, whether launches are checked and scripts see their GPU on the CPU, and a seed of the order."""
 
-    __slots__ = ("check", "gpu_name", "images", "map_cuda", "seed", "target")
+    __slots__ = ("check", "gpu_name", "images", "map_cuda", "number", "seed", "target")
 
     def __init__(
         self, target: str = "", gpu_name: str = "", check: bool = False, map_cuda: bool = False
@@ -43,13 +43,18 @@ class Settings:
         self.gpu_name = gpu_name or DEFAULT_GPU.get(target, PERMISSIVE_GPU)
         from tileiras.compiler.target import sm
 
-        if not self.gpu_name[3:].isdecimal() or sm.find(self.gpu_name) is None:
+        found = sm.find(self.gpu_name)
+        if found is None:
             raise BadSettings(diags.GPU_NAME, gpu=self.gpu_name)
+        self.number: int = found.number
 
     @property
     def capability(self) -> tuple[int, int]:
-        number = int(self.gpu_name[3:])
-        return number // 10, number % 10
+        return self.number // 10, self.number % 10
+
+    def spelled(self, gpu_name: str) -> str:
+        """The GPU that cuTile names by the capability of the device, with the suffix that was chosen for it."""
+        return self.gpu_name if gpu_name == f"sm_{self.number}" else gpu_name
 
     def as_variable(self) -> str:
         """The value of TILEIRAS_CUTILE that says the same to a child process."""

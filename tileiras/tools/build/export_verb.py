@@ -217,7 +217,7 @@ def _export(arguments: Arguments, source: str, requests: list[_Request]) -> tupl
     if arguments.arch:
         from tileiras.toolchain.arch import parse_arch
 
-        gpu = parse_arch(arguments.arch).gpu_name
+        gpu = parse_arch(arguments.arch).plain_name  # cuTile reads a number behind sm_
     try:
         compilation.export_kernel(
             kernel,
