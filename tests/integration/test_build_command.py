@@ -199,11 +199,11 @@ class TestCompileWithNvidia:
         (tmp_path / "link").symlink_to(source)
         for out in (source, tmp_path / "link"):
             done = self.compile(real, out, source=source)
-            assert done.returncode == 1
+            assert done.returncode == 2
             assert "both input and output" in done.stderr
             assert source.read_bytes() == KERNEL.read_bytes()
         done = self.compile(real, tmp_path / "x", "--tilebc", tmp_path / "x")
-        assert done.returncode == 1
+        assert done.returncode == 2
 
     def test_a_depfile_target_is_the_output_itself(self, real: Path, tmp_path: Path) -> None:
         """As every build rule has it, relative or absolute."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +164,42 @@ def test_a_ptxas_that_cannot_be_run_is_a_matter_of_configuration(work: Path, nam
         tool, line = LINES[front]
         assert assert_untouched(work, tool, [*line, option]) == 2, option
     assert assert_untouched(work, "tileiras", [*TILEIRAS, "--toolkit-root=."]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compile", "one.tileir", "--arch=sm_90", "-o", "one.tileir"], "'one.tileir' is both input and output"),
+        (["compile", "one.tileir", "--arch=sm_90", "-o", "old.1", "--depfile=old.2", "--depends=old.1"], "'old.1' is both input"),
+        (["compile", "one.tileir", "--arch=sm_90", "-o", "r.html", "--report=./r.html"], "named as two outputs"),
+        (["compile", "one.tileir", "--arch=sm_90", "-o", "old.1", "--kernels-json", "."], "output file '.': Is a directory"),
+        (["compile", "one.tileir", "--arch=sm_90", "-o", "one.cubin/x"], "output file 'one.cubin/x': Not a directory"),
+        (["compile", "one.tileir", "--arch=sm_90", "-o", "/proc/none/x"], "output file '/proc/none/x': No such file"),
+        (["kernels", "--folder=.", "--arch=sm_90", "--stamp=.", "--", "one.tileir", "old", "p"], "output file '.': Is a"),
+        (["fatbin", "--elf=sm_80=one.cubin", "-o", "./one.cubin"], "'./one.cubin' is both input and output"),
+        (["header", "--prefix=p", "--image=one.cubin", "--json=one.json", "--header-out=one.json", "--source-out=c"], "is both"),
+        (["bytecode", "one.tileir", "-o", "."], "output file '.': Is a directory"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_outputs_that_cannot_be(work: Path, words: list[str], said: str, tmp_path: Path) -> None:
+    """Found before anything is compiled, also where the words stand in a file."""
+    (tmp_path / "words").write_text("\n".join(words[1:]))
+    for line in (words, [words[0], f"@{tmp_path / 'words'}"]):
+        assert assert_untouched(work, "build", line) == 2
+        assert (
+            said in subprocess.run(command(*line), cwd=work, env=ENV, capture_output=True, text=True).stderr
+        )
+
+
+def test_what_only_looks_like_an_input_or_a_file(work: Path, tmp_path: Path) -> None:
+    """The prefix of C names is no file; - is standard output, as of tileiras."""
+    shutil.copy(work / "one.cubin", tmp_path)
+    assert call("object", "--prefix=p", "--image=one.cubin", "-o", "p", cwd=tmp_path).returncode == 0
+    line = command("compile", work / "one.tileir", "--arch=compute_90", "--entry=one", "-o", "-")
+    done = subprocess.run(line, cwd=tmp_path, env=ENV, capture_output=True)
+    assert done.returncode == 0 and b".entry one" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.cubin", "p"]
 
 
 def test_the_tables_are_complete() -> None:

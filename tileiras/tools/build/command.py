@@ -9,9 +9,9 @@ import stat
 from tileiras import signals
 from tileiras.diag import OUT_OF_MEMORY, UNREADABLE, Catalogue, CompileError, Diag, Refusal
 from tileiras.files import is_of_system
-from tileiras.outputs import OutputError
+from tileiras.outputs import UNWRITABLE, OutputError
 from tileiras.terminal import refuse, show_all
-from tileiras.tools.build.arguments import UsageError, help_text, parse
+from tileiras.tools.build.arguments import MANY, ONE, UsageError, help_text, parse
 from tileiras.tools.build.depfile import UnwritableDepfile
 from tileiras.tools.build.outputs import Outputs, is_special
 
@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
+
+    from tileiras.tools.build.arguments import Arguments, Flag
 
 common = Catalogue("tileiras.tools.diags")
 diags = Catalogue("tileiras.tools.build.diags")
@@ -30,7 +32,9 @@ _OUTPUT_FLAGS = (
     "--kernels-json",
     "--ptx",
     "--remarks-output",
+    "--report",
     "--source-out",
+    "--stamp",
     "--tilebc",
 )
 
@@ -57,8 +61,10 @@ def run_verb(verb: str, words: Sequence[str]) -> int:
 
 def _answered(verb: str, words: Sequence[str], module: ModuleType, outputs: Outputs) -> int:
     try:
-        _check_outputs(verb, words)
         arguments = parse(module.FLAGS, words)
+        _check_outputs(verb, module.FLAGS, arguments)
+        if verb != "json":  # which prints text
+            _to_standard_output(module.FLAGS, arguments)
         module.run(arguments, outputs)
         return 0
     except KeyboardInterrupt:
@@ -74,7 +80,7 @@ def _answered(verb: str, words: Sequence[str], module: ModuleType, outputs: Outp
         outputs.discard()
         return show_all(error)
     except (OutputError, UnwritableDepfile) as error:
-        outputs.discard()
+        outputs.discard()  # of what was promised by then
         return refuse(error)
     except OSError as error:
         filename = outputs.in_users_words(error.filename) if isinstance(error.filename, str) else ""
@@ -95,31 +101,40 @@ def _answered(verb: str, words: Sequence[str], module: ModuleType, outputs: Outp
         raise
 
 
-def _check_outputs(verb: str, words: Sequence[str]) -> None:
+def _check_outputs(verb: str, flags: Sequence[Flag], arguments: Arguments) -> None:
     """Errors: UsageError where an output is also an input or another output: the clean-up after a failure would remove the
-    user's source.
+    user's source; OutputError for an output that is a folder.
 
     A verb promises its outputs once it has read its inputs and checked its options; until then a failure leaves everything
     as it was.
     """
     named: list[str] = []
-    others: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.partition("=")
-        if name in _OUTPUT_FLAGS and (verb, name) != ("fatbin", "--ptx"):  # PTX goes into a container
-            named.append(value if equals else next(rest, ""))
-        elif name == "--depfile-target":  # spells an output for the build system; no file of its own
-            _ = value if equals else next(rest, "")
-        else:
-            # an input as such, as --image=FILE, or as --elf sm_90=FILE
-            others += [word, value, value.partition("=")[2]]
-    files = [path for path in named if path and path != "-" and not is_special(path)]
+    others = (
+        [] if verb == "kernels" else list(arguments.inputs)
+    )  # of which only each third is a file: it looks itself
+    for flag in flags:
+        value = getattr(arguments, flag.key)
+        if flag.name in _OUTPUT_FLAGS and flag.kind == ONE:
+            named += [value] if value else []
+        elif flag.metavar in ("FILE", "ARCH=FILE") and value:
+            words = value if flag.kind == MANY else [value]
+            others += [word.partition("=")[2] if flag.metavar == "ARCH=FILE" else word for word in words]
+    files = [path for path in named if path != "-" and not is_special(path)]
     for index, path in enumerate(files):
         if any(_is_same_file(path, other) for other in files[:index]):
             raise UsageError(diags.TWO_OUTPUTS, path=path)
         if any(_is_same_file(path, other) for other in others):
             raise UsageError(diags.INPUT_IS_OUTPUT, path=path)
+    for path in files:
+        if os.path.isdir(path):
+            raise OutputError(UNWRITABLE, path=path, why=os.strerror(errno.EISDIR))
+
+
+def _to_standard_output(flags: Sequence[Flag], arguments: Arguments) -> None:
+    """`-` in the place of an output is what `tileiras` takes it for."""
+    for flag in flags:
+        if flag.name in _OUTPUT_FLAGS and getattr(arguments, flag.key) == "-":
+            setattr(arguments, flag.key, "/dev/stdout")
 
 
 def _is_same_file(path: str, other: str) -> bool:

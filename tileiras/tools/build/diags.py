@@ -47,7 +47,7 @@ remedy: `tileiras-build bytecode IN -o OUT.tilebc`.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-TWO_OUTPUTS = Diag("BLD-0004", ERROR, "'{path}' is named as two outputs")
+TWO_OUTPUTS = Diag("BLD-0004", ERROR, "'{path}' is named as two outputs", exit_code=EXIT_CONFIGURATION)
 """
 cause: Two options name one file, and the later output would replace the earlier.
 remedy: Give each output a name of its own.
@@ -57,7 +57,7 @@ remedy: Give each output a name of its own.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-INPUT_IS_OUTPUT = Diag("BLD-0005", ERROR, "'{path}' is both input and output")
+INPUT_IS_OUTPUT = Diag("BLD-0005", ERROR, "'{path}' is both input and output", exit_code=EXIT_CONFIGURATION)
 """
 cause: The output would overwrite the source.
 remedy: Give the output another name.

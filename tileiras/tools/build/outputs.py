@@ -11,6 +11,7 @@ stays, and the file behind it is the output, unless another user may have put th
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -53,7 +54,10 @@ class Outputs:
 
             path = temporary_sibling(os.path.join(tempfile.gettempdir(), "tileiras" + suffix))
         else:
-            _make_folder(beside)
+            try:
+                _make_folder(beside)
+            except OSError as error:
+                raise _unwritable(beside, error) from error
             path = temporary_sibling(beside + suffix)
         self._scratch[path] = beside
         return path
@@ -65,7 +69,7 @@ class Outputs:
         return text
 
     def put(self, path: str, data: bytes) -> None:
-        """Stages `data` for `path`. Errors: OutputError, OSError with the name of the output."""
+        """Stages `data` for `path`. Errors: OutputError."""
         _refuse_planted(path)
         if is_special(path):
             self._direct.append((path, data))
@@ -81,11 +85,10 @@ class Outputs:
                 _make_folder(path)
                 write_new(staged, data)
         except OSError as error:
-            # the user knows the output's name, not that of its temporary sibling
-            raise OSError(error.errno, error.strerror, spelled) from error
+            raise _unwritable(spelled, error) from error
 
     def commit(self, is_last: bool = True) -> None:
-        """Renames all that was staged. Errors: OSError, after which `discard` cleans up.
+        """Renames all that was staged. Errors: OutputError, after which `discard` cleans up.
 
         `is_last`: no other unit of work follows, so that what killed processes left is swept; that reads whole folders.
         """
@@ -96,10 +99,13 @@ class Outputs:
             try:
                 os.replace(staged, path)
             except OSError as error:
-                raise OSError(error.errno, error.strerror, path) from error
+                raise _unwritable(path, error) from error
         for path, data in self._direct:
-            with open(path, "wb") as file:
-                file.write(data)
+            try:
+                with open(path, "wb") as file:
+                    file.write(data)
+            except OSError as error:
+                raise _unwritable(path, error) from error
         self._staged.clear()
         self._direct.clear()
         self._drop_scratch()
@@ -128,6 +134,12 @@ class Outputs:
         for path in self._scratch:
             remove_quietly(path)
         self._scratch.clear()
+
+
+def _unwritable(path: str, error: OSError) -> OutputError:
+    """The user knows the output's name, not that of its temporary sibling, nor of a folder that would have been made."""
+    code = errno.ENOTDIR if error.errno == errno.EEXIST else error.errno
+    return OutputError(UNWRITABLE, path=path, why=os.strerror(code or errno.EIO))
 
 
 def place_of(path: str) -> str:
