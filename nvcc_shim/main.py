@@ -259,7 +259,7 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
     from tileiras.toolchain.arch import native_archs
 
     from .plan import Tools, plan_line
-    from .steps import execute, say
+    from .steps import execute, outputs_of, say
 
     nvcc: home.RealNvcc | None = None
     missing: Refusal | None = None
@@ -286,9 +286,14 @@ def run_native(line: Line, words: Sequence[str], environ: MutableMapping[str, st
         if item.is_tile and is_device(item.values[0]):  # several steps read it, and a pipe can be read once
             raise Usage(diags.NO_INPUT_FILE, path=item.values[0], why="not a regular file")
     plan = plan_line(line, tools, directory, os.getcwd(), environ, is_text, is_device)
-    for job in plan.jobs:
-        if job.output and os.path.exists(job.output) and os.path.samefile(job.output, job.source):
-            raise Usage(diags.OUTPUT_IS_INPUT, path=job.output)
+    sources = [item.values[0] for item in line.inputs() if os.path.exists(item.values[0])]
+    header = line.one("--tileiras-header")
+    for path in [
+        *outputs_of(plan),
+        *([header] if header else []),
+    ]:  # removed before the first step, or written over
+        if os.path.exists(path) and any(os.path.samefile(path, source) for source in sources):
+            raise Usage(diags.OUTPUT_IS_INPUT, path=path)
     for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
         value = environ.pop(name, "")  # expanded once, above
         if value and plan.verbose:

@@ -785,6 +785,31 @@ def test_an_output_that_is_the_input_under_another_name(
     assert (work / "k.tileir").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("-MD", "-MF", "k.tileir"), ("--tileiras-header=./k.tileir",), ("-MMD", "-MF", "same.d")],
+    ids=["depfile", "header", "link"],
+)  # fmt: skip
+def test_a_further_output_that_is_the_input(
+    installed: Installed, env: dict[str, str], work: Path, words: tuple[str, ...]
+) -> None:
+    """It was removed as an output of an earlier run, or written over."""
+    (work / "same.d").symlink_to("k.tileir")
+    before = (work / "k.tileir").read_bytes()
+    done = run([installed.shim, "-c", "k.tileir", "-arch=sm_90", "-o", "k.o", *words], work, env)
+    assert done.returncode == 1 and "also an input file" in done.stderr
+    assert (work / "k.tileir").read_bytes() == before and not (work / "k.o").exists()
+
+
+def test_a_program_that_is_its_own_source(installed: Installed, env: dict[str, str], work: Path) -> None:
+    (work / "main.cpp").write_text("int main() { return 0; }\n")
+    before = {name: (work / name).read_bytes() for name in ("k.tileir", "main.cpp")}
+    for name in before:
+        done = run([installed.shim, "main.cpp", "k.tileir", "-arch=sm_90", "-o", name], work, env)
+        assert done.returncode == 1 and "also an input file" in done.stderr
+        assert {name: (work / name).read_bytes() for name in before} == before
+
+
 def test_version_of_the_shim(installed: Installed) -> None:
     done = ok(run([installed.shim, "--tileiras-version"]))
     assert re.fullmatch(r"tileiras-nvcc \d+\.\d+\.\d+\S*\n", done.stdout)
