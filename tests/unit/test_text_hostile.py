@@ -231,3 +231,19 @@ def test_nobody_sees_a_traceback(tmp_path: Path, capfd: Any, monkeypatch: pytest
         for tool in (opt, translate):
             assert tool.main([str(source), "-o", str(tmp_path / "out")]) == code
             assert said in capfd.readouterr().err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("tool", [opt, translate], ids=["opt", "translate"])
+def test_an_output_that_is_the_input_is_refused(tool: Any, tmp_path: Path, capfd: Any) -> None:
+    """PTX in the place of the only source of it."""
+    source = tmp_path / "k.mlir"
+    source.write_text("cuda_tile.module @m { entry @k() { return } }")
+    (tmp_path / "link").symlink_to(source)
+    before = source.read_bytes()
+    for name in ("k.mlir", "link"):
+        assert tool.main([str(source), "-o", str(tmp_path / name)]) == 2
+        assert "it is the input file" in capfd.readouterr().err
+    assert source.read_bytes() == before and sorted(path.name for path in tmp_path.iterdir()) == [
+        "k.mlir",
+        "link",
+    ]

@@ -102,7 +102,9 @@ remedy: Name a file in a folder that exists and can be written.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-OPT_PIPELINE_TO = Diag("OPT-0002", ERROR, "'--pipeline-to' takes {known}, not '{value}'")
+OPT_PIPELINE_TO = Diag(
+    "OPT-0002", ERROR, "'--pipeline-to' takes {known}, not '{value}'", exit_code=EXIT_CONFIGURATION
+)
 """
 cause: The pipeline can be left at the stages that the message lists, which the value is none of.
 remedy: Name a stage; for one pass use --pass, for all passes docs/passes.md.
@@ -156,7 +158,9 @@ remedy: Add --pipeline-to STAGE.
   cuda_tile.module @m { entry @k() { return } }
 """
 
-OPT_UNKNOWN_PASS = Diag("OPT-0008", ERROR, "unknown pass '{name}' (--list-passes prints them){hint}")
+OPT_UNKNOWN_PASS = Diag(
+    "OPT-0008", ERROR, "unknown pass '{name}' (--list-passes prints them){hint}", exit_code=EXIT_CONFIGURATION
+)
 """
 cause: The pipeline has no pass of that name, and no installed package offers one.
 remedy: Take a name from `tileiras-opt --list-passes` or docs/passes.md; letters of either case count.

@@ -32,7 +32,7 @@ from tileiras.diag import (
 )
 from tileiras.options import TENSOR_MAPS
 from tileiras.terminal import refuse, show_all, take_words, until_broken_pipe
-from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
+from tileiras.tools.pieces import SEPARATOR, read_input, refused_output, run_pieces, separator, write_output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -289,7 +289,11 @@ def _main(argv: Sequence[str] | None = None) -> int:
         if arguments is None:
             return 0
         find_passes(arguments.passes)
-        for name in words_of(arguments.skip) + words_of(arguments.plugins):
+        for name in (
+            *words_of(arguments.skip),
+            *words_of(arguments.plugins),
+            *words_of(arguments.print_after),
+        ):
             row_of(name)
         from tileiras.options import disabled_parts
 
@@ -327,6 +331,8 @@ def run(arguments: Arguments) -> int:
         why = getattr(error, "strerror", None) or error
         return refuse(UsageError(UNREADABLE, path=arguments.input, why=why))
     file = "<stdin>" if arguments.input == "-" else arguments.input
+    if status := refused_output(arguments.output, arguments.input):
+        return status
 
     def one(text: Any, start: int, sink: Sink) -> str:
         return work(text, start, file, arguments, sink)

@@ -28,6 +28,17 @@ def read_input(path: str) -> bytes:
         return stream.read()
 
 
+def refused_output(path: str, source: str) -> int:
+    """0, or 2 for an output that is the input, which nobody would have any more; it has been said."""
+    from tileiras.outputs import OutputError, Outputs
+
+    try:
+        Outputs([path]).unlink_old(source, keep=True)
+    except OutputError as error:
+        return refuse(error)
+    return 0
+
+
 def write_output(path: str, data: bytes) -> int:
     """Writes a file whole or not at all, or standard output. Exit code: 0 or 2."""
     from tileiras.outputs import OutputError, Outputs

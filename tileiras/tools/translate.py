@@ -16,7 +16,7 @@ import sys
 
 from tileiras.diag import UNREADABLE, Catalogue, UsageError
 from tileiras.terminal import refuse, take_words, until_broken_pipe
-from tileiras.tools.pieces import SEPARATOR, read_input, run_pieces, separator, write_output
+from tileiras.tools.pieces import SEPARATOR, read_input, refused_output, run_pieces, separator, write_output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ def run(arguments: Arguments) -> int:
         why = getattr(error, "strerror", None) or error
         return refuse(UsageError(UNREADABLE, path=arguments.input, why=why))
     file = "<stdin>" if arguments.input == "-" else arguments.input
+    if status := refused_output(arguments.output, arguments.input):
+        return status
 
     def work(text: Any, start: int, sink: Sink) -> bytes:
         return translate(text, start, file, arguments, sink)
