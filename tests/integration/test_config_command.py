@@ -93,6 +93,13 @@ class TestConfig:
             assert done.returncode == 1
             assert "usage" in done.stderr
 
+    def test_an_empty_name_is_refused(self, tmp_path: Path) -> None:
+        """A view without a name was written into the folder that the command ran in."""
+        for name in ("--toolkit-view", "--toolkit-root", "--why-rebuilt"):
+            done = call(f"{name}=", tool="config", cwd=tmp_path)
+            assert done.returncode == 2 and f"option '{name}': its value is empty" in done.stderr
+        assert list(tmp_path.iterdir()) == []
+
     def test_toolkit_view(self, tmp_path: Path) -> None:
         root = peers.require_toolkit()
         view = tmp_path / "view"

@@ -41,6 +41,16 @@ def test_right_and_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "2 of 100 elements (float32)" in said and "at [7]" in said and "at [99]" in said
 
 
+def test_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        ([], "a kernel is needed"),
+        (["k.tileir"], "--entry is needed"),
+        (["k.tileir", "--entry=k"], "--data is"),
+    ):
+        assert kernel_test.main(words) == 1
+        assert said in capsys.readouterr().err
+
+
 def test_the_cpu_is_a_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("llvmlite")
     assert run(case(tmp_path, **add_arrays()), "--target", "cpu") == 0

@@ -261,6 +261,20 @@ def test_wrong_use_is_exit_code_1_with_a_reason(
     assert text in capsys.readouterr().err
 
 
+def test_results_are_not_saved_over_the_kernel_nor_over_each_other(
+    double: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("k.tileir").write_text("the source")
+    base = ("--arg", "x=x.npy", "--arg", "y=zeros:f32:8", "--arg", "1")
+    for saves, said in (
+        (("y=k.tileir",), "it is the input file"),
+        (("y=out.npy", "x=./out.npy"), "output file './out.npy' is named twice"),
+    ):
+        assert command(*base, *(word for save in saves for word in ("--save", save))) == 2
+        assert said in capsys.readouterr().err
+    assert Path("k.tileir").read_text() == "the source" and not Path("out.npy").exists()
+
+
 def test_a_fault_is_exit_code_5_and_saves_nothing(double: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save("old.npy", np.ones(3))
     assert command("--arg", "x.npy", "--arg", "y=zeros:f32:4", "--arg", "1", "--save", "y=old.npy") == 5

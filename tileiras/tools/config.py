@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Emitted
 
 diags = Catalogue("tileiras.tools.diags")
+build = Catalogue("tileiras.tools.build.diags")
 
 BYTECODE_VERSIONS = ("13.1", "13.2", "13.3", "13.4", "13.5")
 
@@ -97,6 +98,8 @@ def _parse(words: list[str]) -> tuple[str | None, str, str]:
                     raise UsageError(diags.NEEDS_VALUE, option=name)
                 value = words[at]
                 at += 1
+            if not value:
+                raise UsageError(build.EMPTY, option=name)
             if name == "--toolkit-root":
                 root = value
                 continue

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 common = Catalogue("tileiras.tools.diags")
 diags = Catalogue("tileiras.tools.kernel_test_diags")
+build = Catalogue("tileiras.tools.build.diags")
 
 DIFFERENT = 6
 SKIPPED = 77
@@ -200,7 +201,7 @@ def _parse(argv: list[str], built: list[tuple[str, str]]) -> dict[str, str]:
             found["kernel"] = word
     for name in ("kernel", "--entry", "--data"):
         if name not in found:
-            raise TestError(diags.IS_NEEDED, option="a kernel" if name == "kernel" else name)
+            raise TestError(build.IS_NEEDED, option="a kernel" if name == "kernel" else name)
     return found
 
 

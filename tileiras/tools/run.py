@@ -15,7 +15,7 @@ import time
 
 from tileiras.diag import Catalogue, Refusal
 
-from .run_results import report
+from .run_results import check_saved, report
 from .run_values import Typed, Usage, parse_value, split_name, tile_types
 
 TYPE_CHECKING = False
@@ -198,6 +198,7 @@ class Plan:
         self.expect = [self.pair(item, "--expect") for item in options.expect]
         self.expected = [(name, parse_value(text, self.named)) for name, text in self.expect]
         self.save = [self.pair(item, "--save") for item in options.save]
+        check_saved([path for _, path in self.save], options.input)
         for name in options.show:
             self.find(name)
 

@@ -48,6 +48,13 @@ def compare(got: np.ndarray, want: Any, rtol: float, atol: float) -> tuple[bool,
     )
 
 
+def check_saved(paths: list[str], source: str) -> None:
+    """Errors: OutputError for a file that is named twice, and for the kernel's own."""
+    from tileiras.outputs import Outputs
+
+    Outputs(paths).unlink_old(source, keep=True)
+
+
 def save_array(path: str, array: np.ndarray) -> None:
     """Write a .npy file as the commands write outputs: whole or not at all, and into devices. Errors: OutputError."""
     import io
