@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tileiras.diag import Sink
 
 GROUP = "tileiras.passes"
+_seen: set[str] = set()  # folders whose .pth files were read
 ANCHORS = ("func", "module")
 UNKNOWN = Diag(
     "PM-0101",
@@ -116,10 +117,13 @@ def _see_editable() -> None:
     without such files (-S), which cost every start and may do anything; who names a pass asks for them."""
     import sys
 
-    if sys.flags.no_site:
-        import site
+    if not sys.flags.no_site:
+        return
+    import site
 
-        for folder in [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]:
+    for folder in [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]:
+        if folder not in _seen:  # what a .pth file runs, it runs once
+            _seen.add(folder)
             site.addsitedir(folder)
 
 

@@ -87,8 +87,8 @@ OS_ERROR = Diag("CLI-0008", ERROR, "{why}{place}", exit_code=2)
 cause: The operating system refused to read or write a file, for the reason and at the place in the message.
 remedy: Make the place accessible, or name another.
 
-- $ tileiras-build compile k.tileir --arch sm_90 --tilebc k.tileir/k.out
-+ $ tileiras-build compile k.tileir --arch sm_90 --tilebc k.out
+- $ tileiras-config --toolkit-view k.tileir/view
++ $ tileiras-config --toolkit-view view
   cuda_tile.module @m { entry @k() { return } }
 """
 
