@@ -103,6 +103,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAALeaveOutSteps", "loops.leave_out_steps", "LeaveOutSteps", frozenset(("if",)), 1, OPTIONAL),
     Row("tileaa", "TileAADropUnitBatch", "loops.drop_unit_batch", "DropUnitBatch", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAAWidenSums", "loops.widen_sums", "WidenSums", frozenset(("mmaf",)), 1, OPTIONAL),
+    Row("tileaa", "TileAAStepOnce", "loops.step_once", "StepOnce", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAATransposeScores", "tileaa.transpose_scores", "TransposeScores", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAARuntimeVersions", "loops.runtime_versions", "RuntimeVersions", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),

@@ -22,6 +22,7 @@ from .instructions import mma_sync
 from .interval import TENSOR, Interval, interval
 from .lookups import lookups_of
 from .needed_registers import is_product, most_blocks
+from .once import runs_once
 from .queue import OwnLoads, Queue, plan_queue
 from .refusal import refusal
 from .restage import from_product, is_invariant, origin, plan_copies, source_load
@@ -230,6 +231,12 @@ def plan_ring(
     scratch = max(scratch_bytes(loop, members, context.target), bytes_back(products))
     other = scratch + held_around(loop) + buffered_bytes(products, members)
     other += plan_copies(products, direct)
+    if runs_once(loop):
+        if stage + other <= cost.shared_bytes:
+            return Ring(1, 1, list(members.values()), "", step, direct)
+        return (
+            f"a stage of {stage} bytes does not fit {cost.shared_bytes} bytes beside {other} of other buffers"
+        )
     barriers = 0
     if context.target.tensor_maps != "none":
         barriers = plan_boxes(func, loop, list(members.values()), facts, context)

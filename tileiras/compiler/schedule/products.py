@@ -17,6 +17,7 @@ from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 from .candidates import LOOPS, captured, ordering
 from .instructions import block_scaled, mma_sync
+from .once import runs_once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,14 +166,20 @@ def _registers(value: Value) -> int:
 
 def scores_at_once(products: Iterable[Op]) -> int:
     """Elements of results in tensor memory that threads hold at once, at the most: the two largest of a loop that begin at zero,
-    as scores and their gradient in attention's backward pass."""
+    as scores and their gradient in attention's backward pass. What a loop of one step only hands on comes behind the others."""
     from .tensor_memory import FRESH, role
 
     found: dict[Any, list[int]] = {}
     for op in products:
-        if role(op) == FRESH:
+        if role(op) == FRESH and not (runs_once(op.parent) and only_leaves_step(op)):
             found.setdefault(op.block, []).append(num_elements(op.result.type.shape))  # type: ignore[attr-defined]
     return max((sum(sorted(sizes)[-2:]) for sizes in found.values()), default=0)
+
+
+def only_leaves_step(op: Op) -> bool:
+    """Whether the result of a product is only handed on, to the next step or to what follows the loop."""
+    assert op.block is not None
+    return all(user is op.block.ops[-1] for user, _ in op.result.uses)
 
 
 def carried_beside(body: Any) -> int:

@@ -23,6 +23,7 @@ from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
 from .instructions import scaled_form
+from .once import runs_once
 from .products import carried_beside, operand_matrix, reaches
 from .queue import plan_queue
 from .restage import source_load
@@ -282,7 +283,14 @@ def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool
     room = CostModel(target).shared_bytes - extra
     if columns(products, log2_warps) is None:
         return False
-    return 2 * sum(stage.values()) <= room or _queues(products, staged, room, target, log2_warps)
+    return needed_stages(products[0].parent) * sum(stage.values()) <= room or _queues(
+        products, staged, room, target, log2_warps
+    )
+
+
+def needed_stages(loop: Op | None) -> int:
+    """Stages of a ring without which a loop's products do not go this way: of one step, that of the step."""
+    return 1 if runs_once(loop) else 2
 
 
 def _queues(products: list[Op], staged: Any, room: int, target: Any, log2_warps: int) -> bool:
@@ -301,7 +309,7 @@ def leaves_in_rows(body: Any, products: frozenset[Op], staged: Any, target: Any,
         return False
     stage = {plan.op: plan.room for op in own for plan in staged[op]}
     extra = kept_bytes(own, lambda op: staged[op], log2_warps)
-    room = CostModel(target).shared_bytes - extra - 2 * sum(stage.values())
+    room = CostModel(target).shared_bytes - extra - needed_stages(own[0].parent) * sum(stage.values())
     return turned_bytes(body) > room
 
 
@@ -358,22 +366,36 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
     rows = {op: op.operands[0].type.shape for op in products if in_rows(op, log2_warps)}  # type: ignore[attr-defined]
     per_column = {op: 32 // op.operands[0].type.elem.bits for op in rows}  # type: ignore[attr-defined]
     need = sum(tcgen05.columns_of(shape) // per_column[op] for op, shape in rows.items())
-    if out.total + need <= tcgen05.COLUMNS:
+    fits = out.total + need <= tcgen05.COLUMNS
+    placed = None
+    # scores that were read make room for what was made of them; of one step, so that more blocks have columns
+    if rows and (not fits or runs_once(products[0].parent)):
+        placed = _in_place_of_scores(rows, products, out)
+    if placed is not None:
+        out.shared = True
+        out.operands = placed
+    elif not fits:
+        return None
+    else:
         for op, shape in rows.items():
             out.operands[op] = out.total, shape[1] // per_column[op]
             out.total += tcgen05.columns_of(shape) // per_column[op]
-    else:  # scores that were read make room for what was made of them
-        out.shared = True
-        for op, shape in rows.items():
-            scores = [
-                o for o in products if role(o) == FRESH and head(o) is o and o.result.type.shape == shape
-            ]  # type: ignore[attr-defined]
-            taken = {at for at, _ in out.operands.values()}
-            free = [o for o in scores if out.accumulators[o] not in taken]
-            if not free:
-                return None
-            out.operands[op] = out.accumulators[free[0]], shape[1]
     return out if out.total <= tcgen05.COLUMNS else None
+
+
+def _in_place_of_scores(
+    rows: dict[Op, Any], products: list[Op], found: Columns
+) -> dict[Op, tuple[int, int]] | None:
+    """Where left operands lie that take the columns of scores; None where there are fewer scores of their shapes."""
+    out: dict[Op, tuple[int, int]] = {}
+    for op, shape in rows.items():
+        scores = [o for o in products if role(o) == FRESH and head(o) is o and o.result.type.shape == shape]  # type: ignore[attr-defined]
+        taken = {at for at, _ in out.values()}
+        free = [o for o in scores if found.accumulators[o] not in taken]
+        if not free:
+            return None
+        out[op] = found.accumulators[free[0]], shape[1]
+    return out
 
 
 def _share_lanes(widths: dict[Op, int], out: Columns) -> None:

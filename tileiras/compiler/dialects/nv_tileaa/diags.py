@@ -597,6 +597,40 @@ remedy: Leave the loop in front of its work, by a comparison of the index with a
 """  # noqa: E501
 
 
+# TileAAStepOnce
+STEP_ONCE = Diag(
+    "AA-0318", REMARK, "{count} products outside of loops multiply in tensor memory, as a loop of one step would",
+    "TileAAStepOnce", WORD_REMARK, kind="passed", category="vectorization",
+)  # fmt: skip
+"""
+cause: A remark: what is loaded in front of products outside of loops is copied to where tcgen05 reads it.
+remedy: Nothing is wrong. `--disable=tcgen05` lets mma.sync multiply.
+
+  $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+-     %pa = assume div_by<16>, %a : tile<ptr<f16>>
++     %pa = assume div_by<2>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %av = make_tensor_view %pa, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf16, strides=[64,1]>
+      %bv = make_tensor_view %pb, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(128x64), tensor_view<128x64xf16, strides=[64,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(128x64), tensor_view<128x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<128x64xf32>
+      %t = make_token : token
+      %x, %t1 = load_view_tko weak %at[%zero, %zero] token = %t : partition_view<tile=(128x64), tensor_view<128x64xf16, strides=[64,1]>>, tile<i32> -> tile<128x64xf16>, token
+      %y, %t2 = load_view_tko weak %bt[%zero, %zero] token = %t : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %sum = mmaf %x, %y, %none : tile<128x64xf16>, tile<64x64xf16>, tile<128x64xf32>
+      %t3 = store_view_tko weak %sum, %ct[%zero, %zero] token = %t : tile<128x64xf32>, partition_view<tile=(128x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
 # TileAARuntimeVersions
 VERSIONS = Diag(
     "AA-0401", REMARK,

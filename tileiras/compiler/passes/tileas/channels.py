@@ -41,6 +41,7 @@ from tileiras.compiler.ir.types import I1, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.layout.shared import permuted
 from tileiras.compiler.schedule.candidates import backward, captured, computes, constant_int, ordering
+from tileiras.compiler.schedule.once import runs_once
 from tileiras.compiler.schedule.staging import LOADS
 from tileiras.compiler.target import sm
 
@@ -158,7 +159,15 @@ class Channel:
         last = max((group[0] for group in inside), key=body.ops.index)
         top = body.ops[0]
         phase = None
-        if self.depth == 1:
+        once = (
+            self.depth == 1
+            and not self.bulk
+            and runs_once(loop)
+            and self.in_front([group[0] for group in inside])
+        )
+        if once:
+            put = take = self.number(loop, 0)
+        elif self.depth == 1:
             put = take = self.number(loop, 0)
             self.make(top, tileas.BARRIER, attrs=self.fence())
             phase = self.alternate() if self.bulk else None
@@ -170,7 +179,11 @@ class Channel:
             if not early:
                 self.wait(top, take, phase, self.depth - 2)
             self.make(top, tileas.BARRIER, attrs=self.fence())
-        if self.depth == 1 and not self.bulk:  # each is read before the next one's address may be known
+        if once:
+            self.fill([group[0] for group in inside], put, last)
+            self.wait(last, take, phase, 0)
+            self.make(last, tileas.BARRIER)
+        elif self.depth == 1 and not self.bulk:  # each is read before the next one's address may be known
             for create, group in zip(self.creates, inside):
                 self.copy(create, group[0], put, group[0])
                 self.make(group[0], tileas.COMMIT_GROUP)
@@ -214,6 +227,10 @@ class Channel:
         target = self.context.target
         if self.bulk or not self.depth == self.slots == 2 or target is None or target.has(sm.TCGEN05):
             return False
+        return self.in_front(producers)
+
+    def in_front(self, producers: list[Op]) -> bool:
+        """Moves the copies of an iteration in front of all consumers, with what their addresses need; whether that can be."""
         if any(ordering(op, self.loop) for op in producers):  # they stand behind what they must not pass
             return False
         body = self.body

@@ -29,6 +29,7 @@ from tileiras.compiler.schedule.candidates import (
     needed,
 )
 from tileiras.compiler.schedule.lookups import lookups_of
+from tileiras.compiler.schedule.once import runs_once
 from tileiras.compiler.schedule.refusal import refusal
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
@@ -132,7 +133,7 @@ class ModuloSchedule(Pass):
                 if not self.wait_in_registers(op, loop, self.direct[op], context):
                     return False
             held = sum(registers_of(op.results[0].type) for op in loads)
-            usual = 2 if shared and held <= CostModel.waiting_registers else 1
+            usual = 2 if shared and held <= CostModel.waiting_registers and not runs_once(loop) else 1
             depth = min(most or usual, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
             if loads and depth < (most or usual):
                 self.say_cut(loop, depth, most or usual, held, context)
@@ -225,7 +226,8 @@ class ModuloSchedule(Pass):
         context.remark(
             D.RING, loop, stages="1 stage" if one else f"{ring.slots} stages",
             bytes=sum(member.room for member in ring.members),
-            ahead="filled at the end of each iteration" if one else f"{ring.depth - 1} on their way",
+            ahead=("filled in front of its products" if ring.depth == 1 else "filled at the end of each iteration")
+            if one else f"{ring.depth - 1} on their way",
             clocks=ring.interval.clocks, bound=ring.interval.bound, cut=ring.cut,
         )  # fmt: skip
         self.direct.update(ring.direct)

@@ -27,6 +27,7 @@ from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
 from tileiras.compiler.schedule.loops import exchanged_bytes
+from tileiras.compiler.schedule.once import put_in_place, runs_once
 from tileiras.compiler.schedule.products import carried_beside, described
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
@@ -96,7 +97,11 @@ class TensorMemoryProducts(Pass):
         if any(op.spec is tileas.STORE_SHARED for op in func.walk()):
             from .arrive_operands import arrive_operands
 
-            return arrive_operands(func, context)
+            if not arrive_operands(func, context):
+                return False
+        for accumulation in moved:
+            if runs_once(accumulation.loop):
+                put_in_place(accumulation.loop)
         return True
 
 
