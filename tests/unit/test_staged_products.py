@@ -225,7 +225,7 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
         "staged_attention_rows_e4m3", "staged_attention_e5m2", "staged_quantized_attention_128", "staged_converted_w4a16",
         "staged_linear_attention_d128", "staged_complex_product_f16", "staged_running_states_11", "staged_faded_state_64",
         "staged_latent_512", "staged_faded_state_128", "staged_gated_state", "staged_retained_128",
-        "staged_wide_heads_512",
+        "staged_wide_heads_512", "staged_delta_rule_bf16",
     ],
 )  # fmt: skip
 def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:
@@ -290,6 +290,30 @@ def test_operands_of_tensor_memory_queue_where_no_two_stages_fit() -> None:
         "cp.async.wait_group 1", "tcgen05.mma", "tcgen05.ld",
         "cp.async.commit_group", "cp.async.wait_group 1", "tcgen05.ld", "tcgen05.mma",
     ]  # fmt: skip
+
+
+def test_a_chain_of_products_reads_one_stage_where_no_two_fit() -> None:
+    """What comes next is copied when the last product has read the stage, with its wait and a barrier in front."""
+    text = ptx("staged_delta_rule_bf16", "sm_100")
+    (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)
+    assert 6 * 128 * 128 * 2 < int(size) <= 7 * 128 * 128 * 2 + 2048
+    found = re.findall(r"cp\.async\.(?:commit|wait)_group(?: \d)?|tcgen05\.(?:mma|ld)\b|bar\.sync", text)
+    loop = found[
+        found.index("cp.async.wait_group 0") : found.index(
+            "cp.async.commit_group", 1 + found.index("tcgen05.mma")
+        )
+    ]
+    assert loop.count("tcgen05.mma") == 5 * 128 // 16 and loop[-1] == "bar.sync"
+    assert loop[:2] == ["cp.async.wait_group 0", "bar.sync"]
+
+
+def test_what_is_made_of_a_result_is_stored_before_other_products_run() -> None:
+    """The corrections wait in shared memory while scores are computed, not in 64 registers beside them."""
+    _, corrections, scores, *_ = ptx("staged_delta_rule_bf16", "sm_100").split("tcgen05.commit")
+    assert "st.shared" in corrections.split("tcgen05.mma")[0]
+    assert (
+        "st.shared" not in scores.split("tcgen05.mma")[0] and "tcgen05.st" in scores.split("tcgen05.mma")[0]
+    )
 
 
 def test_operands_that_are_stored_share_places_and_one_that_two_products_read_is_stored_once() -> None:

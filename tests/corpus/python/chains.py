@@ -103,6 +103,27 @@ def retained(q, k, v, o, gamma, M: Const, D: Const):
 
 
 @ct.kernel
+def delta_rule(q, k, w, u, o, M: Const, D: Const):
+    """Chunks of the delta rule, whose systems are solved: w and u are what the state is corrected by, and with."""
+    h = ct.bid(0)
+    state = ct.zeros((D, D), ct.float32)
+    rows = ct.arange(M, dtype=ct.int32)[:, None]
+    columns = ct.arange(M, dtype=ct.int32)[None, :]
+    for i in range(ct.cdiv(q.shape[1], M)):
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        kt = ct.load(k, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        wt = ct.load(w, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        ut = ct.load(u, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        before = state.astype(q.dtype)
+        new = (ut.astype(ct.float32) - ct.mma(wt, before, ct.zeros((M, D), ct.float32))).astype(q.dtype)
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, M), ct.float32))
+        s = ct.where(rows >= columns, s, 0.0).astype(q.dtype)
+        out = ct.mma(s, new, ct.mma(qt, before, ct.zeros((M, D), ct.float32)))
+        ct.store(o, (h, i, 0), out.astype(o.dtype).reshape((1, M, D)))
+        state = ct.mma(ct.transpose(kt), new, state)
+
+
+@ct.kernel
 def steps_in_place(a, w, M: Const, D: Const):
     """Each step multiplies the rows that the step before has stored, in halves: a load may not pass the stores in front of it."""
     j = ct.bid(0)

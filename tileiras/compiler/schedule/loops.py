@@ -274,6 +274,9 @@ def plan_ring(
         if queue is not None:
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue
+    if memory and stage + other <= cost.shared_bytes:
+        drop_boxes(members, "the loop has one stage, which is filled when all products have read it", context)
+        return Ring(2, 1, list(members.values()), "", step, direct)
     if slots < 2:
         return f"two stages of {stage} bytes do not fit {cost.shared_bytes} bytes beside {other} of other buffers"
     depth = max(2, slots - spare)

@@ -22,6 +22,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.products import SCALED as SCALED_PRODUCT
 
+from .candidates import needed
 from .instructions import scaled_form
 from .once import runs_once
 from .products import carried_beside, operand_matrix, reaches
@@ -283,14 +284,20 @@ def _fits(products: list[Op], staged: Any, target: Any, log2_warps: int) -> bool
     room = CostModel(target).shared_bytes - extra
     if columns(products, log2_warps) is None:
         return False
-    return needed_stages(products[0].parent) * sum(stage.values()) <= room or _queues(
-        products, staged, room, target, log2_warps
-    )
+    if needed_stages(products, staged, room, target, log2_warps) * sum(stage.values()) <= room:
+        return True
+    return _queues(products, staged, room, target, log2_warps)
 
 
-def needed_stages(loop: Op | None) -> int:
-    """Stages of a ring without which a loop's products do not go this way: of one step, that of the step."""
-    return 1 if runs_once(loop) else 2
+def needed_stages(products: list[Op], staged: Any, room: int, target: Any, log2_warps: int) -> int:
+    """Stages of a ring without which a loop's products do not go this way. `room`: bytes beside operands that are stored. Where
+    neither two nor a queue find room, one is filled behind the products that read it: mma.sync would take longer than to wait."""
+    if runs_once(products[0].parent):
+        return 1
+    stage = sum({plan.op: plan.room for op in products for plan in staged[op]}.values())
+    if 2 * stage <= room or _queues(products, staged, room, target, log2_warps):
+        return 2
+    return 1 if stage + turned_bytes(products[0].block) <= room else 2
 
 
 def _queues(products: list[Op], staged: Any, room: int, target: Any, log2_warps: int) -> bool:
@@ -309,7 +316,8 @@ def leaves_in_rows(body: Any, products: frozenset[Op], staged: Any, target: Any,
         return False
     stage = {plan.op: plan.room for op in own for plan in staged[op]}
     extra = kept_bytes(own, lambda op: staged[op], log2_warps)
-    room = CostModel(target).shared_bytes - extra - needed_stages(own[0].parent) * sum(stage.values())
+    room = CostModel(target).shared_bytes - extra
+    room -= needed_stages(own, staged, room, target, log2_warps) * sum(stage.values())
     return turned_bytes(body) > room
 
 
@@ -501,15 +509,35 @@ def kept_bytes(products: list[Op], plans_of: Any, log2_warps: int) -> int:
 
 class Sharing:
     """Operands that threads store, and the places that they share: `first` has each operand's twin whose value it is, `place`
-    the number of its place, `sizes` the bytes of the places.
+    the number of its place, `sizes` the bytes of the places, `early` operands that are stored as soon as they are computed.
 
     What an iteration computes lies in its place from its store to the end of its product. A product that is read back in its
     iteration has ended there, and with it all that were issued before: one that the loop carries lasts to the next of these,
-    which may be one of the next iteration."""
+    which may be one of the next iteration. So what was made of such a product's result may be stored at once, and needs no
+    registers while other products run: where that takes no more places."""
 
-    __slots__ = ("first", "place", "sizes")
+    __slots__ = ("early", "first", "place", "sizes")
 
     def __init__(
+        self, products: list[Op], stored: dict[tuple[Op, int], int], computed: set[tuple[Op, int]]
+    ) -> None:
+        chains = [op for op in products if next_link(op) is None]
+        begins = {}
+        for op, which in computed:
+            begun = 1 + last_read(op.operands[which], chains)
+            if 0 < begun < chains.index(tail(op)):
+                begins[op, which] = begun
+        self.early: dict[tuple[Op, int], int] = {}
+        self._share(products, stored, computed)
+        if begins:
+            least = sum(self.sizes)
+            self.early = begins
+            self._share(products, stored, computed)
+            if sum(self.sizes) > least:
+                self.early = {}
+                self._share(products, stored, computed)
+
+    def _share(
         self, products: list[Op], stored: dict[tuple[Op, int], int], computed: set[tuple[Op, int]]
     ) -> None:
         self.first: dict[tuple[Op, int], tuple[Op, int]] = {}
@@ -524,13 +552,14 @@ class Sharing:
             op, which = key
             known = _unmoved(op.operands[which]), which, key in computed
             twin = twins.setdefault(known, key)
-            begun = numbers[twin]
+            begun = self.early.get(twin, numbers[twin])
             if which > 1 or key in computed and begun != number and begun in _lasting(number, fresh):
                 twin = key  # it may still be read where the next iteration stores its twin
             self.first[key] = twin
-            if twin is not key and key in computed:
-                alive[twin] |= set(range(begun, number + 1))
-            alive.setdefault(twin, set()).update(_lasting(number, fresh))
+            lasts = alive.setdefault(twin, set())
+            if key in computed and (twin is not key or key in self.early):
+                lasts |= set(range(self.early.get(twin, begun), number + 1))
+            lasts |= _lasting(number, fresh)
         taken: list[set[int]] = []
         for key in sorted(alive, key=lambda key: -stored[key]):
             lasts = alive[key] if key in computed else set(range(len(chains)))
@@ -542,6 +571,13 @@ class Sharing:
             self.place[key] = place
         for key, twin in self.first.items():
             self.place[key] = self.place[twin]
+
+
+def last_read(value: Value, chains: list[Op]) -> int:
+    """The last chain of products that an iteration has read back where a value is computed; -1 where it may be none."""
+    body = chains[0].block
+    ops, _ = needed([value], body)
+    return max((n for n, op in enumerate(chains) if op in ops and role(op) == FRESH), default=-1)
 
 
 def _lasting(number: int, fresh: list[bool]) -> set[int]:

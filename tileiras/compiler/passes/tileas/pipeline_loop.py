@@ -90,7 +90,8 @@ def expand(loop: Op) -> str | None:
             guarded(op, needs, body, put, add(put, lower, steps(put, loop, k)), runs, values)
         queued = "parts" in op.operands[0].op.attrs  # type: ignore[union-attr]
         if ahead or queued:  # what queues is issued where the queue wants it
-            late = bool(ahead and ordering(op, loop))
+            one_stage = op.operands[0].op.attrs.get("slots") == 1  # type: ignore[union-attr]
+            late = bool(ahead and (one_stage or ordering(op, loop)))
             first = queued or parts_operands(op, body)
             put = inserter(body, body.ops[-1] if late else body.ops[0] if first else op)
             induction = body.args[0]

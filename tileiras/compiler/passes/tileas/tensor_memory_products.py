@@ -238,6 +238,7 @@ class Accumulation:
             Op, tuple[int, Value, list[Any]]
         ] = {}  # its number among the carried values, and who uses it
         self.sources: list[Value] = []  # values that were loaded again
+        self.refill: Op | None = None
         self.buffers: dict[tuple[Op, int], Buffer] = {}
         for op in products:
             for which in tensor_memory.operands_of(op):
@@ -272,6 +273,17 @@ class Accumulation:
             return False
         return any(inner.spec is tileas.BARRIER for inner in self.body.ops)
 
+    def refilled(self) -> Op | None:
+        """The barrier in front of copies into the stage that the products of this iteration have read; None where copies go to
+        another one."""
+        ops = self.body.ops
+        last = max(ops.index(op) for op in self.products)
+        reads = {tuple(op.operands[:2]) for op in ops if op.spec is tileas.LOAD_SHARED}
+        behind = [op for op in ops[last:] if op.spec in COPIES and tuple(op.operands[:2]) in reads]
+        if not behind:
+            return None
+        return next(op for op in reversed(ops[: ops.index(behind[0])]) if op.spec is tileas.BARRIER)
+
     def make(self, anchor: Op, spec: Any, groups: Any = (), types: Any = (), attrs: Any = None) -> Any:
         made = Rewriter(self.context, anchor).create(spec, groups, types, attrs)
         self.failed = self.failed or made is None
@@ -298,6 +310,7 @@ class Accumulation:
             accumulators[op] = begun.result
         self.make(loop, tileas.BARRIER)
         count, total = self.count()
+        self.refill = self.refilled()
         terminator = body.ops[-1]
         top = next(inner for inner in body.ops if inner.spec is tileas.BARRIER or inner.spec in COPIES)
         assert loop.block is not None
@@ -367,6 +380,11 @@ class Accumulation:
     def store(self, buffer: Buffer, anchor: Op) -> None:
         attrs = {"arrangement": buffer.arrangement, "start": 0}
         self.make(anchor, tileas.STORE_SHARED, (buffer.buffer, buffer.slot, buffer.value), (), attrs)
+
+    def behind(self, value: Value) -> Op:
+        """The op in front of which a value of the body is there."""
+        ops = self.body.ops
+        return ops[ops.index(value.op) + 1]  # type: ignore[arg-type]
 
     def count(self) -> tuple[Value, Value]:
         """(number of the iteration's products, how many there were): takes the place of a sum, or is carried besides."""
@@ -492,6 +510,8 @@ class Accumulation:
         else:
             self.make(first, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 1})
         self.issue(links, accumulator, count, False, written)
+        if self.refill is not None:
+            self.make(self.refill, tileas.TENSOR_WAIT, (accumulator, count), (), {"before": 0})
         if after:
             seen = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), {"before": 0}).result
             seen = self.converted(op, seen, type)
@@ -603,7 +623,7 @@ class Accumulation:
                         op, tileas.BY_NAME["muli"], (parity, self.number(op, buffer.bytes)), (self.scalar,),
                         {"overflow": "none"},
                     ).result  # fmt: skip
-                self.store(buffer, op)
+                self.store(buffer, self.behind(value) if first in self.sharing.early else op)
                 stored = True
             groups += [buffer.buffer, buffer.slot]
             attrs[f"{name}_start"], attrs[f"{name}_arrangement"] = 0, buffer.arrangement
