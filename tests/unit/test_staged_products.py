@@ -226,6 +226,7 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
         "staged_linear_attention_d128", "staged_complex_product_f16", "staged_running_states_11", "staged_faded_state_64",
         "staged_latent_512", "staged_faded_state_128", "staged_gated_state", "staged_retained_128",
         "staged_wide_heads_512", "staged_delta_rule_bf16",
+        "staged_gated_delta_rule_64x128", "staged_gated_delta_rule_64x64", "staged_gated_delta_rule_128x128",
     ],
 )  # fmt: skip
 def test_products_of_computed_operands_add_up_in_tensor_memory(name: str) -> None:

@@ -355,6 +355,42 @@ for d, length in (("bf16", 512), ("f16", 304)):
     )
 
 
+def gated_corrections(m):
+    def f(q, k, w, u, g, o):
+        q, k, w, u, g = (wide(x)[0] for x in (q, k, w, u, g))
+        out = np.zeros_like(q)
+        for h in range(len(q)):
+            state = np.zeros((q.shape[2], q.shape[2]))
+            for i in range(0, q.shape[1], m):
+                x, y, z, a = q[h, i : i + m], k[h, i : i + m], w[h, i : i + m], g[h, i : i + m, None]
+                last = min(a.min(), 0.0) if len(a) < m else a.min()  # what the padding adds
+                new = u[h, i : i + m] - z @ state
+                fade = np.exp(np.tril(a - a.T))
+                out[h, i : i + m] = x @ state * np.exp(a) + np.tril(x @ y.T * fade) @ new
+                state = state * np.exp(last) + y.T @ (new * np.exp(last - a))
+        return {5: out.astype(o.dtype)}
+
+    return f
+
+
+for d, m, width in (("bf16", 64, 128), ("f16", 128, 128), ("f16", 64, 64)):
+    chain(
+        f"staged_gated_delta_rule_{m}x{width}",
+        "gated_delta_rule",
+        [A(d, 3)] * 4 + [A("f32", 2), A(d, 3), m, width],
+        (2,),
+        lambda rng, d=d, m=m, width=width: (
+            *(uniform(rng, (2, 304, width), d, -0.125, 0.125) for _ in range(3)),
+            uniform(rng, (2, 304, width), d, -1, 1),
+            decays(rng, (2, 304), m),
+            like((2, 304, width), d),
+        ),
+        gated_corrections(m),
+        rtol=1.6e-2,
+        atol=1.6e-2,
+    )
+
+
 def over_latent(q, qr, c, cr, o, scale):
     q, qr, c, cr = (wide(v)[0] for v in (q, qr, c, cr))
     s = (q @ c.transpose(0, 2, 1) + qr @ cr.transpose(0, 2, 1)) * float(scale)

@@ -124,6 +124,34 @@ def delta_rule(q, k, w, u, o, M: Const, D: Const):
 
 
 @ct.kernel
+def gated_delta_rule(q, k, w, u, g, o, M: Const, D: Const):
+    """The same with a gate a token: what is read of the state fades. g has sums of logarithms within each chunk."""
+    h = ct.bid(0)
+    state = ct.zeros((D, D), ct.float32)
+    rows = ct.arange(M, dtype=ct.int32)[:, None]
+    columns = ct.arange(M, dtype=ct.int32)[None, :]
+    for i in range(ct.cdiv(q.shape[1], M)):
+        qt = ct.load(q, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        kt = ct.load(k, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        wt = ct.load(w, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        ut = ct.load(u, (h, i, 0), (1, M, D), padding_mode=ZERO).reshape((M, D))
+        gt = ct.load(g, (h, i), (1, M), padding_mode=ZERO)
+        down = gt.reshape((M, 1))
+        last = ct.min(gt)
+        before = state.astype(q.dtype)
+        new = ut.astype(ct.float32) - ct.mma(wt, before, ct.zeros((M, D), ct.float32))
+        s = ct.mma(qt, ct.transpose(kt), ct.zeros((M, M), ct.float32))
+        s = ct.where(rows >= columns, s * ct.exp(ct.where(rows >= columns, down - gt, 0.0)), 0.0).astype(
+            q.dtype
+        )
+        read = ct.mma(qt, before, ct.zeros((M, D), ct.float32)) * ct.exp(down)
+        out = ct.mma(s, new.astype(q.dtype), read)
+        ct.store(o, (h, i, 0), out.astype(o.dtype).reshape((1, M, D)))
+        kept = (new * ct.exp(last - down)).astype(q.dtype)
+        state = ct.mma(ct.transpose(kt), kept, state * ct.exp(last))
+
+
+@ct.kernel
 def steps_in_place(a, w, M: Const, D: Const):
     """Each step multiplies the rows that the step before has stored, in halves: a load may not pass the stores in front of it."""
     j = ct.bid(0)

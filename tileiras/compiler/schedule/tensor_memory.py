@@ -2,7 +2,8 @@
 
     sum     the loop carries the accumulator and nobody looks at it before the end
     scaled  every iteration multiplies it by a factor first, and may look at it: a running maximum, a state that fades
-    fresh   it begins at zero, and its result is read in the same iteration: scores
+    fresh   it begins at zero, and its result is read in the same iteration: scores. So does what begins with something that
+            the iteration has computed, which is added when the result is read
     watched the loop carries the accumulator, and every iteration looks at it: the state of linear attention
 
 A product that goes on where another one ended, which nobody else looks at, shares its accumulator: they are links of a chain.
@@ -52,6 +53,8 @@ def role(op: Op) -> str | None:
         return FRESH
     if factor(first, last) is not None:
         return SCALED
+    if acc.op is not None and (acc.op.block is op.block or runs_once(op.parent)):
+        return FRESH
     index = sum_number(last)
     if index is None or acc.owner is not op.block or acc.index != index + 1:
         return None
@@ -339,12 +342,14 @@ def turned_bytes(body: Any) -> int:
 class Columns:
     """Columns of tensor memory that the products of a loop take: where each accumulator begins, and each left operand that
     lies there, with the columns from one block of 128 rows to the next. `shared`: operands in the place of scores. `scales`:
-    where block scales begin, those of two products. `upper`: accumulators of 64 rows in the upper half of each warp's lanes."""
+    where block scales begin, those of two products. `upper`: accumulators of 64 rows in the upper half of each warp's lanes.
+    `again`: accumulators that begin at zero in columns of others of the iteration, which all warps must have read."""
 
-    __slots__ = ("accumulators", "operands", "scales", "shared", "total", "upper")
+    __slots__ = ("accumulators", "again", "operands", "scales", "shared", "total", "upper")
 
     def __init__(self) -> None:
         self.accumulators: dict[Op, int] = {}
+        self.again: set[Op] = set()
         self.upper: set[Op] = set()
         self.operands: dict[Op, tuple[int, int]] = {}
         self.scales: dict[Op, int] = {}
@@ -359,6 +364,8 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
     if sum(heads.values()) > tcgen05.COLUMNS:
         halves = [op for op in heads if op.result.type.shape[0] == tcgen05.HALF]  # type: ignore[attr-defined]
         _share_lanes({op: heads[op] for op in halves}, out)
+        if not halves:
+            _share_columns(heads, out)
     for op in products:
         if op in out.accumulators:
             continue
@@ -399,7 +406,7 @@ def _in_place_of_scores(
     for op, shape in rows.items():
         scores = [o for o in products if role(o) == FRESH and head(o) is o and o.result.type.shape == shape]  # type: ignore[attr-defined]
         taken = {at for at, _ in out.values()}
-        free = [o for o in scores if found.accumulators[o] not in taken]
+        free = [o for o in scores if found.accumulators[o] not in (*taken, found.accumulators[op])]
         if not free:
             return None
         out[op] = found.accumulators[free[0]], shape[1]
@@ -416,6 +423,25 @@ def _share_lanes(widths: dict[Op, int], out: Columns) -> None:
         out.accumulators[op] = ends[upper]
         ends[upper] += widths[op]
     out.total = max(ends)
+
+
+def _share_columns(widths: dict[Op, int], out: Columns) -> None:
+    """Results that are read back before other products run leave their columns to these, those that were read first first."""
+    if any(op.spec.name == SCALED_PRODUCT for op in widths):
+        return
+    order = sorted(widths, key=lambda op: role(op) == FRESH)  # sums that go on keep columns of their own
+    read: list[Op] = []
+    for op in order:
+        before = next((o for o in read if widths[o] == widths[op]), None)
+        if out.total + widths[op] > tcgen05.COLUMNS and before is not None and role(op) == FRESH:
+            out.accumulators[op] = out.accumulators[before]
+            out.again |= {before, op}
+            read.remove(before)
+        else:
+            out.accumulators[op] = out.total
+            out.total += widths[op]
+        if role(op) == FRESH:
+            read.append(op)
 
 
 def in_rows(op: Op, log2_warps: int) -> bool:

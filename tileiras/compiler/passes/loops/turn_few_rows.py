@@ -73,6 +73,8 @@ def is_scores(product: Op) -> bool:
 
     if tensor_memory.role(product) != tensor_memory.FRESH or tensor_memory.next_link(product) is not None:
         return False
+    if not tensor_memory.is_zero(product.operands[2]):
+        return False
     return not reaches(product.result)[1]
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 
 COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
+ROUNDED = {"rounding_mode": "nearest_even"}
 _RING_BARRIERS = 512  # bytes into the state, behind what accumulators need
 
 
@@ -431,19 +432,23 @@ class Accumulation:
 
     def fresh(self, links: list[Op], accumulator: Value, count: Value) -> None:
         op = links[-1]
-        self.issue(links, accumulator, count, True)
+        assert self.places is not None
+        self.issue(links, accumulator, count, True, links[0] in self.places.again)
         type: Any = op.result.type
         lying = self.lying(type)
         attrs = {"before": 0}
-        if (
-            carried_beside(self.body) + num_elements(type.shape)
-            > CostModel.results_registers << self.warps + 5
-        ):
+        start = links[0].operands[2]
+        begun = not tensor_memory.is_zero(start)
+        held = carried_beside(self.body) + num_elements(type.shape) * (2 if begun else 1)
+        if held > CostModel.results_registers << self.warps + 5:
             # who adds them up makes room for the next ones
             attrs |= {"most": CostModel.part_registers, "apart": 1}
         load = self.make(op, tileas.TENSOR_LOAD, (accumulator, count), (lying,), attrs)
-        back = self.converted(op, load.result, type)
-        op.result.replace_all_uses_with(back)
+        back = found = self.converted(op, load.result, type)
+        if begun:
+            name, how = ("addf", ROUNDED) if type.elem.is_float else ("addi", {"overflow": "none"})
+            found = self.make(op, tileas.BY_NAME[name], (start, back), (type,), how).result
+        op.result.replace_all_uses_with(found)
         self.erase(links)
         if "apart" in attrs and back is load.result:
             read_where_used(load)
@@ -557,7 +562,7 @@ class Accumulation:
     def issue(
         self, links: list[Op], accumulator: Value, count: Value, fresh: bool, written: bool = False
     ) -> None:
-        """Issues the products of a chain. `written`: threads have just changed its sums, or looked at them."""
+        """Issues the products of a chain. `written`: threads have just changed its sums, or looked at what was in their place."""
         made = [self.product(op, accumulator, count, fresh and op is links[0]) for op in links]
         if written or any(stored for _, _, _, stored in made):
             self.make(links[-1], tileas.BARRIER)
