@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,6 @@ Nowhere = "tile_lint:Nowhere"
 """
 SOURCE = '''\
 from tileiras.compiler.ir.passes import Pass
-from tests.fixtures import BYTECODE
 
 
 class LintLoads(Pass):
@@ -307,19 +307,20 @@ def test_a_pass_that_was_edited_is_not_answered_by_the_cache(
 
 def test_depfiles_name_the_modules_of_the_package(package: Path, tmp_path: Path) -> None:
     modules = {str(package / "tile_lint_more" / name) for name in ("__init__.py", "number.py", "passes.py")}
-    out, depfile = tmp_path / "k.ptx", tmp_path / "k.d"
+    kernel, out, depfile = tmp_path / "k.tilebc", tmp_path / "k.ptx", tmp_path / "k.d"
+    shutil.copy(KERNEL, kernel)
     lines = [
-        ("tileiras", KERNEL, "--gpu-name=sm_90", "--emit=ptx", "-o", out, "--plugin=InPackage", f"--depfile={depfile}"),
-        ("tileiras.tools.build", "compile", "--arch=compute_90", KERNEL, "-o", out, "--option=--plugin=InPackage",
+        ("tileiras", kernel, "--gpu-name=sm_90", "--emit=ptx", "-o", out, "--plugin=InPackage", f"--depfile={depfile}"),
+        ("tileiras.tools.build", "compile", "--arch=compute_90", kernel, "-o", out, "--option=--plugin=InPackage",
          "--depfile", depfile),
         ("tileiras.tools.build", "kernels", "--arch=compute_90", "--folder", tmp_path, "--stamp", tmp_path / "stamp",
-         "--option=--plugin=InPackage", "--depfile", depfile, "--", KERNEL, "k", "k"),
+         "--option=--plugin=InPackage", "--depfile", depfile, "--", kernel, "k", "k"),
     ]  # fmt: skip
     for line in lines:
         done = tool(package, *line)
         assert done.returncode == 0, done.stderr
         named = depfile.read_text().replace("\\\n", " ").split(": ", 1)[1].split()
-        assert set(named) == {str(KERNEL), *modules}, line[0]
+        assert set(named) == {str(kernel), *modules}, line[0]
         depfile.unlink()
     assert tool(package, *lines[1][:-3], "--depfile", depfile).returncode == 0
     assert "tile_lint" not in depfile.read_text(), "who is not named is no prerequisite"
@@ -333,14 +334,15 @@ def test_a_build_system_runs_again_when_a_module_changes(
     runner = shutil.which(builder)
     if runner is None:
         pytest.skip(f"{builder} is not installed")
-    command = f"{sys.executable} -m tileiras.tools.build {verb} --arch=compute_90 --option=--plugin=InPackage --depfile k.d "
-    command += f"{KERNEL} -o k.ptx" if verb == "compile" else f"--folder . --stamp stamp -- {KERNEL} k k"
+    shutil.copy(KERNEL, tmp_path / "k.tilebc")
+    command = f"{shlex.quote(sys.executable)} -m tileiras.tools.build {verb} --arch=compute_90 --option=--plugin=InPackage --depfile k.d "
+    command += "k.tilebc -o k.ptx" if verb == "compile" else "--folder . --stamp stamp -- k.tilebc k k"
     target = "k.ptx" if verb == "compile" else "stamp"
     if builder == "make":
-        (tmp_path / "Makefile").write_text(f"{target}: {KERNEL}\n\t{command}\n-include k.d\n")
+        (tmp_path / "Makefile").write_text(f"{target}: k.tilebc\n\t{command}\n-include k.d\n")
     else:
         (tmp_path / "build.ninja").write_text(
-            f"rule r\n command = {command}\n depfile = k.d\n deps = gcc\nbuild {target}: r {KERNEL}\n"
+            f"rule r\n command = {command}\n depfile = k.d\n deps = gcc\nbuild {target}: r k.tilebc\n"
         )
     environment = {**os.environ, "PYTHONPATH": f"{package}:{ROOT}"}
     ptx = tmp_path / ("k.ptx" if verb == "compile" else "k.compute_90.ptx")

@@ -113,4 +113,4 @@ def test_the_option_of_every_front(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert build([*built, "launcher"]) == 0
     assert build([*built, "launcher", "--launch-abi", "tile"]) == 2
     assert "--tensor-maps launcher needs --launch-abi simt" in capfd.readouterr().err
-    assert build([*built, "launcher", "--compiler", "nvidia"]) == 2 and build([*built, "host"]) == 1
+    assert build([*built, "launcher", "--compiler", "nvidia"]) == 2 and build([*built, "host"]) == 2
