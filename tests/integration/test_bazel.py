@@ -113,6 +113,7 @@ def test_failure_keeps_the_code_says_it_once_and_leaves_nothing(ws: support.Work
     assert cubin.exists()
 
 
+@pytest.mark.full
 def test_archs_by_flag_attribute_and_parent(ws: support.Workspace) -> None:
     """Two configurations of one target in one build, beside a third by the flag."""
     targets = ["//k:axpy", "//k:axpy_for_86", "//k:axpy_for_100", "//k:pair_single", "//k:parent"]
@@ -248,6 +249,7 @@ def test_fatbin_of_several_libraries(ws: support.Workspace) -> None:
         build.write_text(before)
 
 
+@pytest.mark.full
 def test_budgets_fail_the_build(ws: support.Workspace) -> None:
     ws.write("budget/k.tilebc", support.bytecode("axpy_f32").read_bytes())
     text = 'load("@tileiras//:defs.bzl", "tile_library")\n'
@@ -262,6 +264,7 @@ def test_budgets_fail_the_build(ws: support.Workspace) -> None:
     ws.build("//budget:large")
 
 
+@pytest.mark.full
 def test_entries_are_verified(ws: support.Workspace) -> None:
     ws.write("entry/k.tilebc", support.bytecode("axpy_f32").read_bytes())
     ws.write(
@@ -310,6 +313,7 @@ def test_wrong_attributes_stop_the_analysis(ws: support.Workspace) -> None:
         assert message in done.err, (words, done.err)
 
 
+@pytest.mark.full
 def test_files_that_are_one_c_identifier(ws: support.Workspace) -> None:
     """Each has an image of its own: a linker would silently take the first of two that have one name."""
     names = ("a-b", "a_b", "K", "k")

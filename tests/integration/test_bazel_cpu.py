@@ -126,7 +126,7 @@ def test_kernel_tests_on_the_cpu(ws: support.Workspace) -> None:
     assert ws.run("test", "//k:wrong", check=False).code == 3
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("target", "says"),
     [

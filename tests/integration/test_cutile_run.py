@@ -258,6 +258,7 @@ def test_a_script_runs_unchanged_and_its_status_is_passed_on(tmp_path: Path, tar
     assert run(*words, "--size", "20", cwd=tmp_path, code=7).stdout == "all of it\n"
 
 
+@pytest.mark.full
 def test_a_gpu_with_a_suffix_is_compiled_for(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "beside.py").write_text("HERE = 5\n")

@@ -335,7 +335,8 @@ def test_a_build_system_runs_again_when_a_module_changes(
     if runner is None:
         pytest.skip(f"{builder} is not installed")
     shutil.copy(KERNEL, tmp_path / "k.tilebc")
-    command = f"{shlex.quote(sys.executable)} -m tileiras.tools.build {verb} --arch=compute_90 --option=--plugin=InPackage --depfile k.d "
+    command = f"{shlex.quote(sys.executable)} -m tileiras.tools.build {verb} --arch=compute_90 "
+    command += "--option=--plugin=InPackage --depfile k.d "
     command += "k.tilebc -o k.ptx" if verb == "compile" else "--folder . --stamp stamp -- k.tilebc k k"
     target = "k.ptx" if verb == "compile" else "stamp"
     if builder == "make":

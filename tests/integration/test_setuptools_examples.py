@@ -60,6 +60,7 @@ def test_build_and_run(name: str, installed: Installed, tmp_path: Path) -> None:
     assert done.stdout.endswith("vector_add: right\n")
 
 
+@pytest.mark.full
 def test_the_shims_example(installed: Installed, tmp_path: Path) -> None:
     root = copy_example("nvcc_shim", tmp_path)
     env = clean_environ(PYTHONPATH=str(installed.site), TILEIRAS_NVCC=str(peers.require("nvcc", "13.4")),

@@ -186,7 +186,7 @@ def test_nests_of_operands_that_are_transposed(n: int, m: int) -> None:
             assert (out[j] == 2 * product(a, b, 0, n + j, j)).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.full
 @pytest.mark.parametrize("case", OWN, ids=lambda case: case.name)
 def test_long_loops_of_operands_that_are_converted(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(3):
