@@ -21,9 +21,9 @@ from tileiras.compiler.ir.types import I32, TOKEN, Dense, Scalar, TensorType, Ti
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.schedule.candidates import EXITS, LOOPS
 from tileiras.compiler.schedule.once import put_in_place
-from tileiras.compiler.target import sm
+from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
-from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.products import PRODUCTS, SCALED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,13 +89,19 @@ def cuts(op: Op) -> bool:
 
 
 def worthwhile(span: list[Op], target: Any) -> bool:
-    """Whether mma.sync takes longer for the products of a span than the way of their sums to tensor memory and back."""
+    """Whether tensor memory has sums of the shapes of a span's products, and mma.sync takes longer for these than the way of
+    sums to tensor memory and back."""
     cost = CostModel(target)
     clocks = ways = 0
     for op in span:
         if op.spec.name in PRODUCTS:
             left: Any = op.operands[0].type
-            fma = num_elements(op.result.type.shape) * left.shape[-1]  # type: ignore[attr-defined]
+            shape: Any = op.result.type.shape  # type: ignore[attr-defined]
+            if op.spec.name != SCALED and left.elem.name not in tcgen05.TYPES:
+                return False
+            if not any(tcgen05.fits(shape, log2_warps) for log2_warps in (2, 3)):
+                return False
+            fma = num_elements(shape) * left.shape[-1]
             clocks += cost.product_clocks(fma, max(8, left.elem.bits))
             ways += 1
     return clocks >= ways * CostModel.once_clocks
