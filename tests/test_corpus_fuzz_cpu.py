@@ -34,6 +34,7 @@ def check(kind: str, text: str) -> None:
     assert not found, "\n".join([*found, text])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", DRAW)
 @pytest.mark.parametrize("seed", (1, 47, 60))
 def test_fixed_programs(kind: str, seed: int) -> None:

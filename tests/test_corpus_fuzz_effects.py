@@ -35,6 +35,7 @@ def test_what_once_failed(path: Path, seed: int) -> None:
     check(path.read_text(), TARGETS[seed], check=True, seed=seed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", DRAW)
 @pytest.mark.parametrize("seed", range(10))
 def test_fixed_programs(kind: str, seed: int) -> None:

@@ -27,6 +27,7 @@ def check(text: str, gpu_name: str, **more: object) -> None:
     assert not found, "\n".join([*found, text])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", KEPT, ids=lambda p: p.stem)
 @pytest.mark.parametrize("gpu_name", ["sm_75", "sm_90", "sm_120"])
 def test_what_once_failed(path: Path, gpu_name: str) -> None:

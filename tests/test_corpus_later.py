@@ -90,6 +90,7 @@ def fp4(rng: Any) -> Any:
 CASES = (powi, insert, casts, repack, view_atomics, scaled8, scaled4, e8m0, fp4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize(
     ("target", "gpu_name"), [("reference", "sm_100"), ("emulator", "sm_100"), ("emulator", "sm_80")]

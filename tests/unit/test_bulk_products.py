@@ -182,6 +182,7 @@ def test_tiles_beyond_the_tensor_are_zeros_also_where_a_coordinate_would_wrap(pl
     multiply(product("%rows", "%depth", "%columns"), (100, 128, 128), place=place)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize(
     "tile", [(64, 64, 32), (128, 128, 64), (64, 128, 16), (128, 32, 128), (64, 256, 64), (512, 16, 16)]

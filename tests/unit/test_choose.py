@@ -124,6 +124,7 @@ def wide(name: str, columns: int) -> str:
     return kernel(name, "increase").replace("64", str(columns))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
 @pytest.mark.parametrize("name", CHOOSE)
 def test_a_thread_keeps_distances_not_numbers(name: str, gpu_name: str) -> None:

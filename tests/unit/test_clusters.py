@@ -281,6 +281,7 @@ def test_an_order_within_a_part_is_kept() -> None:
     assert program.kernels["k"].cluster == (2, 1, 1) and not reasons(text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("seed", (0, 1, 2, 4, 5, 8, 9, 10))
 def test_random_products_with_the_hint(seed: int) -> None:

@@ -56,6 +56,7 @@ AFFINE = """{
   }"""
 
 
+@pytest.mark.sampled(3)
 @everywhere
 @pytest.mark.parametrize("shape", [(2048, 1), (1, 2048), (16, 64), (64, 16), (2, 512), (256, 128)])
 @pytest.mark.parametrize("dim", [0, 1])

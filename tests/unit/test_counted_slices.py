@@ -68,6 +68,7 @@ def test_numbers_of_rows_cross_no_shared_memory(target: str) -> None:
     assert "bar.sync" not in ptx and "ld.shared" not in ptx and "shfl" not in ptx
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", [0, 5])
 @pytest.mark.parametrize("n", [0, 50, 101])
 def test_each_row_is_its_own(n: int, first: int) -> None:

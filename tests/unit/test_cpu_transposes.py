@@ -78,6 +78,7 @@ def run(
     np.testing.assert_array_equal(b, -want if op.startswith("neg") else want)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("tile", [(64, 64), (16, 16), (8, 32), (64, 4), (2, 128)])
 def test_a_matrix_of_any_type_is_transposed(dtype: str, tile: tuple[int, int]) -> None:

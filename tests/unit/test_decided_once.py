@@ -145,7 +145,7 @@ def test_a_stage_that_costs_the_copies_of_a_block_is_left_out() -> None:
 
 
 EDITS = {"set_operand", "erase", "insert_before", "insert_after", "replace_all_uses_with", "move_before"}
-EDITORS = ("tileiras.compiler.ir.clone", "tileiras.compiler.ir.build", "tileiras.compiler.ir.rewrite")
+EDITORS = tuple(f"tileiras.compiler.ir.{name}" for name in ("build", "clone", "inline", "rewrite"))
 
 
 def test_plans_do_not_edit() -> None:

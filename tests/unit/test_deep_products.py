@@ -38,6 +38,7 @@ def products(source: str) -> int:
     return tileiras.compile(source, gpu_name="sm_80").ptx.count("mma.sync")
 
 
+@pytest.mark.sampled(3)
 @everywhere
 @pytest.mark.parametrize("elem", ["f16", "i8"])
 def test_depth_becomes_a_loop_or_slices(elem: str, target: str, gpu_name: str) -> None:

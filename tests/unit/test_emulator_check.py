@@ -139,6 +139,7 @@ RIGHT = ("st.release.gpu.global.u32", "ld.acquire.gpu.global.u32", "")
 FENCED = ("fence.acq_rel.gpu; st.relaxed.gpu.global.u32", "ld.relaxed.gpu.global.u32", "fence.acq_rel.gpu;")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("right, part", [(RIGHT, 0), (RIGHT, 1), (FENCED, 0), (FENCED, 2)])
 @pytest.mark.parametrize("scope", ["cta", "cluster"])
 def test_a_scope_that_is_too_small_hands_nothing_on(right, part, scope):

@@ -69,6 +69,7 @@ def text() -> str:
     return TEXT.format(**named)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_what_is_scaled_and_added_is_right_at_edges(gpu_name: str) -> None:
     rng = np.random.default_rng(3)
@@ -129,6 +130,7 @@ def halves() -> str:
     return out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_what_is_added_to_many_sums_of_16_bits_is_right_at_edges(gpu_name: str) -> None:
     rng = np.random.default_rng(4)

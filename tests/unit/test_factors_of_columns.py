@@ -62,6 +62,7 @@ entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>) {{
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_sums_are_scaled_by_what_the_maxima_of_columns_grew(gpu_name: str) -> None:
     rng = np.random.default_rng(5)

@@ -113,6 +113,7 @@ def test_halves_in_every_layout(gpu_name: str, at: int, bt: int) -> None:
     assert ("wgmma.mma_async" if gpu_name == "sm_90" else "tcgen05.mma") in ptx
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("elem", ["i8", "f8E4M3FN"])
 @pytest.mark.parametrize("tile", [(16, 128, 64), (32, 256, 32)])
 def test_bytes_in_tensor_memory(tile: tuple[int, int, int], elem: str) -> None:

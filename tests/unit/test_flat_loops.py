@@ -147,6 +147,7 @@ def test_each_form_is_a_nest_and_gives_what_the_reference_gives(name: str) -> No
             assert (want[0][: 64 * (TILES - 1)] != 0.5).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_loads_run_ahead(gpu_name: str) -> None:
     program = tileiras.compile(kernel(), gpu_name=gpu_name, remarks={"passed": "memory", "missed": "memory"})

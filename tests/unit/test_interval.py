@@ -141,6 +141,7 @@ def test_loads_that_wait_in_registers_say_in_how_few_stages(tile: int, held: int
         assert f": {stages} of 8 stages, for each takes {held} registers a thread" in said[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kernel", "gpu_name", "why"),
     [

@@ -91,6 +91,7 @@ def ops(gpu_name: str) -> list[Op]:
     return list(tileas.walk())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_scaled_sums_with_a_bias_are_right_at_edges(gpu_name: str) -> None:
     rng = np.random.default_rng(5)

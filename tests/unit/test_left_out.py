@@ -114,6 +114,7 @@ def test_copies_run_ahead_of_products_that_stand_behind_a_condition(gpu_name: st
     assert "cp.async.wait_group 0" not in copies and "cp.async.wait_all" not in copies
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize(
     ("lower", "upper", "flags"),
@@ -144,6 +145,7 @@ LAST = """%far = addi %k, %k : tile<i32>
       %wanted = cmpi greater_than %k, %lo, signed : tile<i32> -> tile<i1>"""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("lower", "upper", "step"),
     [

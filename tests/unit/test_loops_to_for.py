@@ -293,6 +293,7 @@ def dumped(text: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COUNTING)
 def test_loops_that_count(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     text = module(COUNTING[name])
@@ -302,6 +303,7 @@ def test_loops_that_count(name: str, capsys: pytest.CaptureFixture[str], tmp_pat
         assert sums(text, "emulator", lo, n) == sums(text, "reference", lo, n), (lo, n)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name in COUNTING if "step_of_an_argument" in name])
 def test_steps_known_at_run_time(name: str) -> None:
     """Where the step is below 1, a loop that goes round at all does not end."""
@@ -318,6 +320,7 @@ def test_loops_that_do_not(name: str, capsys: pytest.CaptureFixture[str], tmp_pa
     assert "nv_tileaa.loop " in dumped(module(OTHERS[name]), capsys, tmp_path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COUNTING)
 def test_an_index_that_is_used_behind(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     """It is computed from the bounds; not where the step is a value of the run."""

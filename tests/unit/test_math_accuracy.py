@@ -33,6 +33,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "elem"), CASES)
 def test_errors_stay_within_the_bound(name: str, elem: str) -> None:
     worst, case = measure_accuracy.measure(name, elem, "emulator", seed=77)

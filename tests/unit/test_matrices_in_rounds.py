@@ -46,6 +46,7 @@ cuda_tile.module @m {{
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("turned", [False, True], ids=["nn", "nt"])
 @pytest.mark.parametrize("room", [1 << 11, 1 << 12, 1 << 13])
 @pytest.mark.parametrize("gpu_name", ["sm_75", "sm_80"])

@@ -57,6 +57,7 @@ def test_copies_that_follow_an_iteration_have_one_stage(gpu: str) -> None:
     assert got[:2] == ["cp.async.wait_group", "bar.sync"] and got[-3:-1] == ["bar.sync", "cp.async.cg"], got
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
 @pytest.mark.parametrize("name", ["staged_flash_bwd_fused_whole_128", "staged_flash_bwd_fused_bf16_64"])
 def test_four_warps_multiply_where_copies_wait_for_the_step_before(name: str, gpu: str) -> None:

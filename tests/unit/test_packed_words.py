@@ -90,6 +90,7 @@ def ops(kernel: str, gpu_name: str) -> list[Op]:
     return list(pipeline.compile_module(module, sm.find(gpu_name), sink).tileas.walk())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize(("n", "k"), [(64, 64), (128, 64), (64, 128)])
 def test_sums_are_those_of_the_unpacked_weights(n: int, k: int, gpu_name: str) -> None:

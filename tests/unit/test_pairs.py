@@ -198,6 +198,7 @@ def test_each_cta_copies_half_of_the_right_operand() -> None:
     assert not is_paired(whole.ptx)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kernel", "more"),
     [
@@ -382,6 +383,7 @@ def test_ptxas_takes_it_without_a_word(gpu_name: str, tmp_path: Path) -> None:
 
 
 # ---- what the verifier refuses in text
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("pattern", "new", "said"),
     [

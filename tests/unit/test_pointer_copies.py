@@ -33,6 +33,7 @@ def loop_of(text: str) -> str:
     return text[text.index("cp.async.wait_group") : text.rindex("cp.async.commit_group")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 @pytest.mark.parametrize("name", ["pointers_bf16_nn_128", "pointers_f16_nt"])
 def test_both_operands_travel_by_copies_of_16_bytes(name: str, gpu_name: str) -> None:
@@ -77,6 +78,7 @@ def test_rows_of_a_list_are_turned_to_the_copying_threads_once(name: str) -> Non
     assert "cp.async.cg.shared.global" in loop and "st.shared" not in loop and loop.count("bar.sync") == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 @pytest.mark.parametrize("name", ["pointers_listed_rows", "pointers_listed_rows_bf16_wide"])
 def test_rows_that_a_list_names_are_loaded_an_iteration_before_their_copies(name: str, gpu_name: str) -> None:

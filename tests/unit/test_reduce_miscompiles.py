@@ -88,6 +88,7 @@ class Compared:
         return not report.findings and not np.array_equal(want, got, equal_nan=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("op", PLANTED)
 def test_a_planted_miscompile_shrinks_to_its_operation(op: str, tmp_path: Path) -> None:
     pattern, wrong = PLANTED[op]

@@ -75,6 +75,7 @@ def test_kernels_of_the_corpus_are_right(name: str, monkeypatch: pytest.MonkeyPa
     run_case(name, monkeypatch)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", QUICK)
 def test_no_access_races(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run_case(name, monkeypatch, check=True, seed=3)
@@ -268,6 +269,7 @@ def product(a: Any, b: Any, start: int, end: int, row: int = 0) -> Any:
     return a[64 * row : 64 * row + 64, 32 * start : 32 * end] @ b[32 * start : 32 * end, :64]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("extents", [(64, 352, 64), (50, 345, 61)])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 6, 7, 11])
 @pytest.mark.parametrize("gpu_name", TARGETS)
@@ -316,6 +318,7 @@ def test_nests_of_three(n: int, m: int, gpu_name: str) -> None:
             assert (out[2 * j + k] == product(a, b, k, n, j)).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n, m", [(5, 0), (5, 1), (7, 3)])
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_early_exits(n: int, m: int, gpu_name: str) -> None:
@@ -336,6 +339,7 @@ def test_early_exits(n: int, m: int, gpu_name: str) -> None:
         assert (out[at] == (want if at < m else 7)).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n, m", [(0, 2), (3, 1), (7, 2)])
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_loops_that_end_by_a_break(n: int, m: int, gpu_name: str) -> None:
@@ -370,6 +374,7 @@ def test_branches(n: int, m: int, gpu_name: str) -> None:
     assert (out[0] == (product(a, b, 0, n) if m else 0)).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n, m", [(5, 3), (1, 1), (0, 4), (4, 0), (7, 11), (11, 7)])
 def test_two_loops_of_one_form_share_a_ring(n: int, m: int) -> None:
     body = sum_over("d", "zero", "n", "%zero") + store("%d", "%zero")

@@ -144,6 +144,7 @@ cuda_tile.module @m {{
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_weights_of_few_rows_are_read_as_bytes_and_what_is_added_as_fragments(
     gpu_name: str, tmp_path: Any

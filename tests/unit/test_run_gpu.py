@@ -168,6 +168,7 @@ def test_a_machine_without_a_gpu_says_so(
     assert error.value.exit_code == 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "why"),
     [

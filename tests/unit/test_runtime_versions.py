@@ -230,6 +230,7 @@ VIEWS = """cuda_tile.module @kernels {
 """  # noqa: E501
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("lda", "ldb", "skew", "fast"),
     [(96, 64, (0, 0), True), (104, 72, (8, 16), True),

@@ -138,6 +138,7 @@ def test_all_pairs_of_scales(target: str, gpu_name: str, elem: str, scale: str, 
         np.testing.assert_allclose(out, want, rtol=2e-6, atol=3e-45)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("elem,scale,block", FORMS, ids=lambda v: str(v))
 def test_instructions_of_the_target(elem: str, scale: str, block: int) -> None:
     """Block scales go into mma.sync where the target's `f` spelling has it; all else is f16 products and multiplications."""

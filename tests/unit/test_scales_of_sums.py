@@ -63,6 +63,7 @@ entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %s: tile<ptr<f16>>, %c: tile<pt
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_sums_are_those_of_the_scaled_steps(gpu_name: str) -> None:
     rng = np.random.default_rng(7)

@@ -153,6 +153,7 @@ def test_what_counts_as_planted(out: str, trap: Path) -> None:
         assert not files.is_planted(str(trap / name)), name
 
 
+@pytest.mark.sampled(3)
 @as_two_users
 @pytest.mark.parametrize("words", TOOLS, ids=lambda words: f"{words[0].rpartition('.')[2]} {words[-2]}")
 def test_no_command_follows_what_was_planted(words: list[str], trap: Path) -> None:

@@ -66,12 +66,14 @@ def copies(gpu_name: str, m: int, n: int, k: int, strides: tuple[int, int, int, 
     return sum("cp.async.cg" in line for line, _ in profile.ptx.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_rows_of_neighbours_are_copied_ahead(gpu_name: str) -> None:
     assert copies(gpu_name, 64, 64, 96, (96, 1, 64, 1)) > 0
     assert copies(gpu_name, 41, 53, 90, (104, 1, 72, 1), check=True) > 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize(
     "strides",

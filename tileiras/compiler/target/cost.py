@@ -101,9 +101,7 @@ class CostModel:
     }  # fmt: skip
     heavy_instructions = 64  # an element, from which half of them are enough (T)
     step_instructions = 2048  # mma of all warps in one step of a loop: more would be too much code (T)
-    once_clocks = (
-        200  # of mma.sync for a product outside of loops, from which tensor memory is worth its waits (S)
-    )
+    once_clocks = 200  # of mma.sync outside of loops, from which tensor memory is worth its waits (S)
     part_depth = 16  # of K that a part of a product has at least (F)
     part_rows = 16  # of an accumulator that a slice has at least (F)
     versions = 2  # loops of a kernel that get two versions (T)

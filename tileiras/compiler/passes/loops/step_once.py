@@ -15,12 +15,13 @@ from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes, num_elements
+from tileiras.compiler.ir.inline import put_in_place
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import I32, TOKEN, Dense, Scalar, TensorType, TileType
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.schedule.candidates import EXITS, LOOPS
-from tileiras.compiler.schedule.once import put_in_place
+from tileiras.compiler.schedule.once import ONCE
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
@@ -150,7 +151,9 @@ def wrap(func: Op, span: list[Op], context: Context) -> None:
     for op in kept:
         body.append(op)
     body.append(create(tileaa.BY_NAME["continue"], out, (), {}, (), span[-1].loc, (len(out),)))
-    loop = put("for", [*bounds, *begun], [v.type for v in out], {}, (Region([body]),), (1, 1, 1, len(out)))
+    loop = put(
+        "for", [*bounds, *begun], [v.type for v in out], {ONCE: True}, (Region([body]),), (1, 1, 1, len(out))
+    )
     for value, result in zip(out, loop.results):
         for user, index in [use for use in value.uses if outermost(use[0], block) is not loop]:
             user.set_operand(index, result)

@@ -18,6 +18,7 @@ from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES, in_units,
 from tileiras.compiler.dialects.nv_tileas.types import SHARED, TENSOR_MEMORY
 from tileiras.compiler.ir.core import Value
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.inline import put_in_place
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
@@ -27,7 +28,7 @@ from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
 from tileiras.compiler.schedule.loops import exchanged_bytes
-from tileiras.compiler.schedule.once import put_in_place, runs_once
+from tileiras.compiler.schedule.once import runs_once
 from tileiras.compiler.schedule.products import carried_beside, described
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
