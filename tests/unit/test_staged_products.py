@@ -308,6 +308,28 @@ def test_a_chain_of_products_reads_one_stage_where_no_two_fit() -> None:
     assert loop[:2] == ["cp.async.wait_group 0", "bar.sync"]
 
 
+def test_warpgroups_multiply_from_one_stage_where_no_two_fit() -> None:
+    """mma.sync multiplied from registers that spilled; the stage is filled behind a barrier that stands behind the last wait."""
+    text = ptx("staged_delta_rule_bf16", "sm_90")
+    assert text.count("wgmma.mma_async") == 5 * 128 // 16 and "mma.sync" not in text
+    (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)
+    assert int(size) == 6 * 128 * 128 * 2  # a stage of four tiles, and two operands that are written back
+    found = re.findall(r"cp\.async\.(?:commit|wait)_group(?: \d)?|wgmma\.wait_group|bar\.sync", text)
+    loop = found[found.index("cp.async.wait_group 0") :]
+    assert loop[:2] == ["cp.async.wait_group 0", "bar.sync"]
+    assert loop.count("wgmma.wait_group") == 5
+    assert loop[-3:] == ["wgmma.wait_group", "bar.sync", "cp.async.commit_group"]
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [("staged_delta_rule_f16", 2), ("staged_gated_delta_rule_128x128", 3)]
+)
+def test_what_warpgroups_read_of_one_stage_is_not_filled_meanwhile(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(CASES[name], "sm_90", seed, monkeypatch)
+
+
 def test_what_is_made_of_a_result_is_stored_before_other_products_run() -> None:
     """The corrections wait in shared memory while scores are computed, not in 64 registers beside them."""
     _, corrections, scores, *_ = ptx("staged_delta_rule_bf16", "sm_100").split("tcgen05.commit")

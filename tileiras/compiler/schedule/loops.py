@@ -274,7 +274,9 @@ def plan_ring(
         if queue is not None:
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue
-    if memory and stage + other <= cost.shared_bytes:
+    # mma.sync would read its operands again from registers, or from exchanges
+    warpgroups = alone and all(p.attrs.get("atom") == "wgmma" for p in products)
+    if (memory or warpgroups) and stage + other <= cost.shared_bytes:
         drop_boxes(members, "the loop has one stage, which is filled when all products have read it", context)
         return Ring(2, 1, list(members.values()), "", step, direct)
     if slots < 2:
