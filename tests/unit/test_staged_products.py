@@ -321,6 +321,7 @@ def test_warpgroups_multiply_from_one_stage_where_no_two_fit() -> None:
     assert loop[-3:] == ["wgmma.wait_group", "bar.sync", "cp.async.commit_group"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "seed"), [("staged_delta_rule_f16", 2), ("staged_gated_delta_rule_128x128", 3)]
 )
