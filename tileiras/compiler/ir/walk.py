@@ -15,9 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TypeVar
 
-    from .core import Op
+    from .core import Block, Op
 
     T = TypeVar("T")
+
+
+def held_in(block: Block | None, op: Op) -> Op | None:
+    """The op of a block that is, or holds, an op; None where none of it does."""
+    at: Op | None = op
+    while at is not None and at.block is not block:
+        at = at.parent
+    return at
 
 
 def parts_first(roots: Iterable[T], parts: Callable[[T], Iterable[T]]) -> list[T]:

@@ -114,6 +114,17 @@ def needed(values: Iterable[Value], body: Any, given: Collection[Op] = ()) -> tu
     return ops, args
 
 
+def outermost_loop(op: Op) -> Op | None:
+    """The outermost loop around an op."""
+    found = None
+    parent = op.parent
+    while parent is not None:
+        if parent.spec.name in LOOPS:
+            found = parent
+        parent = parent.parent
+    return found
+
+
 def can_run_ahead(op: Op, loop: Op) -> bool:
     """A weak load of numbers; nobody in the loop waits for its token, and it waits for none of the loop."""
     if op.spec.name not in PLAIN_LOADS or op.attr("memory_ordering_semantics") != "weak":

@@ -20,7 +20,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.tcgen05 import COLUMNS, STATE_BYTES
 
 from .bulk import fresh
-from .candidates import constant_int
+from .candidates import constant_int, outermost_loop
 from .tensor_memory import is_zero
 
 TYPE_CHECKING = False
@@ -132,17 +132,6 @@ class Sums:
         self.stores = [op for op in users if op.spec is tileas.TENSOR_STORE]
         self.commits = [op for op in users if op.spec is tileas.TENSOR_COMMIT]
         self.reads = [op for op in users if op.spec in (tileas.TENSOR_LOAD, tileas.TENSOR_WAIT)]
-
-
-def outermost_loop(op: Op) -> Op | None:
-    """The outermost loop around an op."""
-    found = None
-    parent = op.parent
-    while parent is not None:
-        if parent.spec.name in ("for", "loop"):
-            found = parent
-        parent = parent.parent
-    return found
 
 
 def rings(func: Op) -> list[Ring]:

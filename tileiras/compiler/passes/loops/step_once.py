@@ -19,8 +19,9 @@ from tileiras.compiler.ir.inline import put_in_place
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import I32, TOKEN, Dense, Scalar, TensorType, TileType
+from tileiras.compiler.ir.walk import held_in
 from tileiras.compiler.layout.linear import log2
-from tileiras.compiler.schedule.candidates import EXITS, LOOPS
+from tileiras.compiler.schedule.candidates import EXITS, LOOPS, outermost_loop
 from tileiras.compiler.schedule.once import ONCE
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
@@ -46,20 +47,14 @@ class StepOnce(Pass):
         target = context.target
         if target is None or not target.has(sm.TCGEN05):
             return True
-        blocks = dict.fromkeys(op.block for op in func.walk() if op.spec.name in PRODUCTS and not in_loop(op))
+        blocks = dict.fromkeys(
+            op.block for op in func.walk() if op.spec.name in PRODUCTS and outermost_loop(op) is None
+        )
         for block in blocks:
             for span in spans(block):
                 if worthwhile(span, target):
                     wrap(func, span, context)
         return True
-
-
-def in_loop(op: Op) -> bool:
-    """Whether an op stands in a loop, at any depth."""
-    around = op.parent
-    while around is not None and around.spec.name not in LOOPS:
-        around = around.parent
-    return around is not None
 
 
 def spans(block: Any) -> list[list[Op]]:
@@ -117,7 +112,7 @@ def wrap(func: Op, span: list[Op], context: Context) -> None:
     kept = [op for op in span if op not in free or not stays(op, inside)]
     moved = set(kept)
     out = [
-        v for op in kept for v in op.results if any(outermost(user, block) not in moved for user, _ in v.uses)
+        v for op in kept for v in op.results if any(held_in(block, user) not in moved for user, _ in v.uses)
     ]
     if not all(can_be_carried(v) for v in out):
         return
@@ -155,7 +150,7 @@ def wrap(func: Op, span: list[Op], context: Context) -> None:
         "for", [*bounds, *begun], [v.type for v in out], {ONCE: True}, (Region([body]),), (1, 1, 1, len(out))
     )
     for value, result in zip(out, loop.results):
-        for user, index in [use for use in value.uses if outermost(use[0], block) is not loop]:
+        for user, index in [use for use in value.uses if held_in(block, use[0]) is not loop]:
             user.set_operand(index, result)
     context.analyses.drop()
     products = [op for op in kept if op.spec.name in PRODUCTS]
@@ -208,14 +203,6 @@ def stays(op: Op, inside: set[Op]) -> bool:
     return all(not getattr(r.type, "shape", ()) for r in op.results) or any(
         user not in inside for r in op.results for user, _ in r.uses
     )
-
-
-def outermost(op: Op, block: Any) -> Op:
-    """The op of a block that is, or holds, an op."""
-    while op.block is not block:
-        assert op.parent is not None
-        op = op.parent
-    return op
 
 
 def can_be_carried(value: Value) -> bool:

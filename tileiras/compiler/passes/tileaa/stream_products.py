@@ -14,6 +14,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import TokenType
+from tileiras.compiler.ir.walk import held_in
 
 from .slice_demand import LOADS, demand, writes_memory
 from .slice_loop import SliceLoop
@@ -71,7 +72,7 @@ def _stream_of(op: Op, budget: Budget) -> list[Plan] | None:
         for result in moved.results:
             for user, _ in result.uses:
                 if isinstance(result.type, TokenType):
-                    if user not in plans and order.get(_in_block(user, op.block), -1) < order[op]:
+                    if user not in plans and order.get(held_in(op.block, user) or user, -1) < order[op]:
                         return None
                 elif user is not op and user not in plans:
                     return None
@@ -81,14 +82,6 @@ def _stream_of(op: Op, budget: Budget) -> list[Plan] | None:
     product = Plan(op, everywhere, {0: ((a_dim,) * s, everywhere), 1: ((b_dim,) * s, everywhere)}, [None])
     product.accumulates = True
     return [*sorted(plans.values(), key=lambda p: order[p.op]), product]
-
-
-def _in_block(op: Op, block: Block) -> Op:
-    """The op of a block that holds `op`, or `op` itself where none does."""
-    at: Op | None = op
-    while at is not None and at.block is not block:
-        at = at.parent
-    return at if at is not None else op
 
 
 class _Streamer:

@@ -12,7 +12,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TensorType
-from tileiras.compiler.ir.walk import erase_unused
+from tileiras.compiler.ir.walk import erase_unused, held_in
 from tileiras.compiler.layout.linear import unbroadcasted, with_inv
 from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.cost import CostModel
@@ -107,11 +107,9 @@ def part(value: Value, layout: Any, convert: Op, context: Context) -> Value | No
     want = TensorType(type.elem, type.shape, with_inv(layout, type.layout.inv))
     if type.layout.is_splat or want.layout is type.layout:
         return value
-    home = value.op.block if value.op is not None else value.owner
-    anchor = convert
-    while anchor.block is not home:
-        if anchor.parent is None:
-            return None
-        anchor = anchor.parent
+    home: Any = value.op.block if value.op is not None else value.owner
+    anchor = held_in(home, convert)
+    if anchor is None:
+        return None
     made = Rewriter(context, anchor).create(tileas.CONVERT_LAYOUT, (value,), (want,))
     return made.result if made is not None else None

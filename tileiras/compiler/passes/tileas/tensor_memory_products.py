@@ -22,6 +22,7 @@ from tileiras.compiler.ir.inline import put_in_place
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
+from tileiras.compiler.ir.walk import held_in
 from tileiras.compiler.layout.linear import dim_bits, splat
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
@@ -112,17 +113,11 @@ def allocate(func: Op, loops: list[Op], columns: int, context: Context) -> Value
     state comes first in shared memory."""
     block = func.regions[0].block
 
-    def outermost(op: Op) -> Op:
-        while op.block is not block:
-            assert op.parent is not None
-            op = op.parent
-        return op
-
     for op in func.walk():
         if op.spec is tileas.ALLOC_SHARED:
             op.attrs = {**op.attrs, "offset": op.attr("offset") + tcgen05.STATE_BYTES}
     keep_barriers(func)
-    around = sorted({block.ops.index(outermost(loop)) for loop in loops})
+    around = sorted({block.ops.index(held_in(block, loop)) for loop in loops})  # type: ignore[arg-type]
     first, last = block.ops[around[0]], block.ops[around[-1] + 1]
     ways_out = [
         inner
@@ -542,7 +537,7 @@ class Accumulation:
         self, first: Op, accumulator: Value, count: Value, type: Any, users: list[tuple[Op, int]]
     ) -> bool:
         """Loads a sum for those who see it before its product; whether a barrier must still part the two."""
-        places = {self.outermost(user): None for user, _ in users}
+        places = {held_in(self.body, user): None for user, _ in users}
         anchor = next(op for op in self.body.ops if op in places or op is first)
         lying = self.lying(type)
         load = self.make(anchor, tileas.TENSOR_LOAD, (accumulator, count), (lying,), {"before": 1})
@@ -552,13 +547,6 @@ class Accumulation:
         ops = self.body.ops
         between = ops[ops.index(load) : ops.index(first)]
         return not any(op.spec is tileas.BARRIER for op in between)
-
-    def outermost(self, op: Op) -> Op:
-        """The op of the body that holds an op."""
-        while op.block is not self.body:
-            assert op.parent is not None
-            op = op.parent
-        return op
 
     def issue(
         self, links: list[Op], accumulator: Value, count: Value, fresh: bool, written: bool = False
