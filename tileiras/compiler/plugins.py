@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 GROUP = "tileiras.passes"
 _seen: set[str] = set()  # folders whose .pth files were read
+_from_source: set[str] = set()  # packages whose modules are not loaded as they were compiled once
 ANCHORS = ("func", "module")
 UNKNOWN = Diag(
     "PM-0101",
@@ -89,6 +90,7 @@ def rows(names: Iterable[str], sink: Sink) -> list[OutsideRow]:
             sink.emit(CLASH, name=name, package=packages[0], other=other)
             raise sink.fail(EXIT_CONFIGURATION)
         try:
+            _compile_from_source(points[0].module.partition(".")[0])
             found = points[0].load()
             why = _why_not(found, name)
         except (Exception, SystemExit) as error:  # code of others: whatever it does on import is its failure
@@ -125,6 +127,34 @@ def _see_editable() -> None:
         if folder not in _seen:  # what a .pth file runs, it runs once
             _seen.add(folder)
             site.addsitedir(folder)
+
+
+def _compile_from_source(package: str) -> None:
+    """Lets the modules of a package be compiled from what their files hold now. Python takes a compiled module for current that
+    has the size and the second of its source's last edit; a cache whose key is the digest of an edit within that second would
+    keep what the source before it made."""
+    import sys
+    from importlib.machinery import SourceFileLoader
+
+    class FromSource(SourceFileLoader):
+        def get_code(self, fullname: str) -> Any:
+            return self.source_to_code(self.get_data(self.path), self.path)
+
+    class Finder:
+        @staticmethod
+        def find_spec(fullname: str, path: Any = None, target: Any = None) -> Any:
+            if fullname.partition(".")[0] != package:
+                return None
+            others = (finder for finder in sys.meta_path if finder is not Finder)
+            found = (finder.find_spec(fullname, path, target) for finder in others)
+            spec = next((spec for spec in found if spec is not None), None)
+            if spec is not None and type(spec.loader) is SourceFileLoader:
+                spec.loader = FromSource(fullname, spec.loader.path)
+            return spec
+
+    if package not in _from_source:
+        _from_source.add(package)
+        sys.meta_path.insert(0, Finder)  # type: ignore[arg-type]
 
 
 def _package(point: EntryPoint) -> str:
