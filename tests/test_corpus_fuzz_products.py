@@ -38,7 +38,7 @@ def check(text: str, gpu_name: str, **more: Any) -> None:
     assert not found, "\n".join([*found, text])
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("path", KEPT, ids=lambda p: p.stem)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_what_once_failed(path: Path, gpu_name: str) -> None:

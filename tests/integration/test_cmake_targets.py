@@ -217,7 +217,7 @@ EMBEDS = (
 )
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("words", "option", "by_assembler"), EMBEDS)
 def test_how_a_batch_embeds(tmp_path: Path, words: str, option: str, by_assembler: bool) -> None:
     """By the assembler where its compiler is one that reads files; the program holds the new image after a change."""

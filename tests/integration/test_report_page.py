@@ -374,6 +374,7 @@ def test_a_stranger_reads_what_is_not_coalesced(browser: Browser, folder: Path) 
     assert any("not coalesced" in row for row in rows)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", gallery.REPORTS)
 def test_the_gallery(browser: Browser, folder: Path, name: str) -> None:
     """Every report of the site's gallery opens in silence and answers what the gallery says it does."""

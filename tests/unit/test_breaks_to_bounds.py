@@ -135,7 +135,7 @@ def test_loops_that_a_test_leaves(
         assert sums(text, "emulator", *numbers) == sums(text, "reference", *numbers), numbers
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("step", ["%two", "%three", "%four"])
 @pytest.mark.parametrize("behind", [False, True], ids=["in_front", "behind"])
 @pytest.mark.parametrize("name", ["at", "above", "times_that_do_not_wrap"])

@@ -349,7 +349,7 @@ def test_a_missing_wait_or_barrier_is_found(line: str) -> None:
     assert found >= 5
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_many_steps_go_round_the_ring_in_step(gpu_name: str) -> None:
     program = tileiras.compile(

@@ -71,7 +71,7 @@ def test_ctas_share_the_tile_block(name: str) -> None:
     assert not reasons(bytecode_path(case))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", QUICK)
 @pytest.mark.parametrize("gpu_name", TARGETS)

@@ -240,6 +240,7 @@ def done(ptx: str) -> dict[str, tuple[int, set[str], int]]:
     return out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_dump_and_code_agree(target: str) -> None:
     compare(KERNELS[::7], target)

@@ -311,7 +311,7 @@ WAITS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("waits", WAITS)
 def test_waiting_for_what_nobody_does_is_a_deadlock(waits, seed):

@@ -129,7 +129,7 @@ BRANCHES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", BRANCHES)
 def test_each_form_is_a_nest_and_gives_what_the_reference_gives(name: str) -> None:
     text = kernel(**BRANCHES[name])

@@ -269,7 +269,7 @@ def product(a: Any, b: Any, start: int, end: int, row: int = 0) -> Any:
     return a[64 * row : 64 * row + 64, 32 * start : 32 * end] @ b[32 * start : 32 * end, :64]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("extents", [(64, 352, 64), (50, 345, 61)])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 6, 7, 11])
 @pytest.mark.parametrize("gpu_name", TARGETS)

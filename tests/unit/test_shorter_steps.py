@@ -49,7 +49,7 @@ def test_a_step_that_does_not_fit_is_cut(gpu_name: str, text: str) -> None:
     assert "stages of 32768 bytes" in ring and "1 stages" not in ring and "2 stages" not in ring
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("text", [COUNTED, BY_ELEMENTS], ids=["counted", "by elements"])
 def test_parts_of_a_step_add_up_to_it(gpu_name: str, text: str) -> None:

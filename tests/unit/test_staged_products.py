@@ -865,7 +865,7 @@ def check(case: Case, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch)
     assert seen and outcome.word == corpus.PASS, outcome.reason
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 @pytest.mark.parametrize("name", CHECKED)
 def test_no_access_races(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ def launched(text: str, seed: int, n: int = 1, **options: Any) -> tuple[Any, ...
     return x.astype(np.float32), y.astype(np.float32), z.astype(np.float32), out, kept
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", MOVED)
 def test_products_outside_of_loops_add_up_in_tensor_memory(name: str) -> None:
     ptx = tileiras.compile(bytecode_path(CASES[name]), **OPTIONS).ptx

@@ -71,7 +71,7 @@ def test_lanes_join_the_partials_of_some_results_and_read_all(gpu: str) -> None:
     assert results.count("max.") == 0 and "ld.shared.v" in results
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("rows", "columns"), [(128, 64), (64, 64), (128, 128), (128, 16), (256, 32), (64, 8)]
 )

@@ -53,7 +53,7 @@ def outcome(name: str, monkeypatch: pytest.MonkeyPatch, change: Any = None, **ho
         return corpus.launch_case(CASES[name], "emulator", "sm_90", 300)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", TURNS)
 def test_no_access_races(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done = outcome(name, monkeypatch, check=True, seed=1)

@@ -73,7 +73,7 @@ def test_rows_of_neighbours_are_copied_ahead(gpu_name: str) -> None:
     assert copies(gpu_name, 41, 53, 90, (104, 1, 72, 1), check=True) > 0
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize(
     "strides",
