@@ -94,7 +94,7 @@ KINDS = {"st.shared": "store", "ld.shared": "load", "ldmatrix": "ldmatrix", "stm
 class Conversions(Observer):
     """Notes the instructions that move elements for each conversion of layout, each copy and each access of a buffer."""
 
-    __slots__ = ("found", "moved")
+    __slots__ = ("coming", "found", "moved")
 
     def __init__(
         self, lowering: Any, found: list[tuple[str, set[str]]], moved: list[tuple[Any, Any]]
@@ -102,6 +102,7 @@ class Conversions(Observer):
         super().__init__(lowering, {})
         self.found = found
         self.moved = moved
+        self.coming: list[Any] = []  # loads in parts
 
     def watch(self, op: Any, rule: Any) -> None:
         code = self.lowering.b.code
@@ -125,23 +126,12 @@ class Conversions(Observer):
             assert masks_are_shared(op, op.attrs["layout"], {r[2][3:] for r in issued}, width // size)
             if any(r[0] == "max.s32" for r in records):  # bytes of a chunk in which the tensor may end
                 assert width // size > 1 << op.attr("together")
+        elif name in GLOBAL and name.startswith("load") and "apart" in op.attrs:
+            self.coming.append(op)  # amid what stores it
         elif name in GLOBAL:
-            value = (
-                op.results[0]
-                if name.startswith("load")
-                else op.operand("tile" if "view" in name else "value")
-            )
-            layout = op.attrs.get("layout", value.type.layout)
-            space = f"{name[:2] if name.startswith('st') else 'ld'}{self.lowering.space}"
-            issued = [
-                r
-                for r in records
-                if r[0].startswith((f"{space}.", f"{space[:2]}.relaxed", ACQUIRES[space[:2]]))
-            ]
-            size = getattr(value.type.elem, "bytes", 8)
-            wanted = [size << op.attr("vector")] * (layout.num_regs >> op.attr("vector"))
-            self.moved.append((wanted, [bytes_of(r[0]) for r in issued]))
-            assert masks_are_shared(op, layout, {r[3] for r in issued}, 1 << op.attr("vector"))
+            for each in (op, *self.coming):
+                self.access(each, records)
+            self.coming = []
         elif name in ACCUMULATORS:
             words = [r[1] if ".ld." in r[0] else r[2][-1] for r in records if r[0].startswith(MOVED)]
             assert max(map(len, words)) == most_of(op, self.lowering)
@@ -160,6 +150,22 @@ class Conversions(Observer):
         elif name in ("load_shared", "store_shared"):
             moved = {moves_of(r[0]) for r in records if r[0].startswith(tuple(KINDS))}
             self.moved.append(({said_of(op)}, moved))
+
+    def access(self, op: Any, records: list[Any]) -> None:
+        """Compares what is said of a load or a store with its instructions among some."""
+        name = op.spec.name
+        value = (
+            op.results[0] if name.startswith("load") else op.operand("tile" if "view" in name else "value")
+        )
+        layout = op.attrs.get("layout", value.type.layout)
+        space = f"{name[:2] if name.startswith('st') else 'ld'}{self.lowering.space}"
+        issued = [
+            r for r in records if r[0].startswith((f"{space}.", f"{space[:2]}.relaxed", ACQUIRES[space[:2]]))
+        ]
+        size = getattr(value.type.elem, "bytes", 8)
+        wanted = [size << op.attr("vector")] * (layout.num_regs >> op.attr("vector"))
+        self.moved.append((wanted, [bytes_of(r[0]) for r in issued]))
+        assert masks_are_shared(op, layout, {r[3] for r in issued}, 1 << op.attr("vector"))
 
 
 ACCUMULATORS = ("tensor_memory.store", "tensor_memory.load", "tensor_memory.scale")

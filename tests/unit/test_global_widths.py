@@ -80,7 +80,12 @@ REFUSED = {
     "wider than instructions": ("vector = 2 : i64", "vector = 3 : i64", "at most 2, the neighbours in memory"),
     "less than an element": ("vector = 2 : i64", "vector = -1 : i64", "expected at least 0"),
     "more inside together than is known": ("vector = 2 : i64", "vector = 1 : i64, together = 3 : i64", "at most 2"),
+    "parts of no elements": ("vector = 2 : i64", "apart = 0 : i64", "of a thread's 8 elements at a time"),
+    "parts that are not equal": ("vector = 2 : i64", "apart = 3 : i64", "of a thread's 8 elements at a time"),
     "no number": ("vector = 2 : i64", 'vector = "wide"', "attribute 'vector' must be an i"),
+    "parts that are ordered": (
+        WEAK, "memory_ordering_semantics = relaxed, memory_scope = device, apart = 4 : i64", "a weak access of so many"
+    ),
     "vectors that are ordered": (WEAK, "memory_ordering_semantics = relaxed, memory_scope = device", "goes alone"),
 }  # fmt: skip
 

@@ -122,7 +122,7 @@ TENSOR_FIELDS: dict[str, str] = {
     "a_start": "its first byte in the slot",
     "accumulator": "the sum",
     "after": "what is known before the turn is taken",
-    "apart": "1: each instruction waits for the one before it",
+    "apart": "moves in parts, each where it is used; of a load, registers of a part",
     "most": "registers of a thread that one instruction moves",
     "tested": "1: a warp all of whose factors are 1 leaves the sum as it is",
     "arrivals": "threads whose copies fill a stage; when absent, one thread arrives, with the bytes of the bulk copies",

@@ -59,10 +59,10 @@ D = "nv_tileas"
 # Of accesses of global memory: log2 of the elements that go with an instruction, and under one mask.
 _VECTOR = Attr("vector", "i64", optional=True)
 _TOGETHER = Attr("together", "i64", optional=True)
+_APART = Attr("apart", "i64", optional=True)
 _GLOBAL = {
-    **dict.fromkeys(
-        ("load_view_tko", "store_view_tko", "load_ptr_tko", "store_ptr_tko"), (_VECTOR, _TOGETHER)
-    ),
+    **dict.fromkeys(("load_view_tko", "store_view_tko"), (_VECTOR, _TOGETHER, _APART)),
+    **dict.fromkeys(("load_ptr_tko", "store_ptr_tko"), (_VECTOR, _TOGETHER)),
     **dict.fromkeys(("atomic_rmw_tko", "atomic_cas_tko", "atomic_red_view_tko"), (_TOGETHER,)),
 }
 

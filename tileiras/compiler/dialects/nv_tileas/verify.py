@@ -174,7 +174,7 @@ def check_access(op: Op) -> None:
     check = check_worked_in if op.spec.name in WORKED_ON else tensors.RULES.checks.get(op.spec.name)
     if check is not None:
         check(op)
-    if op.attrs.get("vector") or op.attrs.get("together"):
+    if op.attrs.get("vector") or op.attrs.get("together") or "apart" in op.attrs:
         check_widths(op)
 
 

@@ -30,6 +30,11 @@ def check_widths(op: Op) -> None:
         if not 0 <= given <= most:
             why = f"expected at least 0 and at most {most}, the neighbours in memory that a thread has"
             raise Invalid(D.WIDE, name=name, given=given, why=why)
+    parts = op.attrs.get("apart", 1)
+    weak = op.attr("memory_ordering_semantics") == "weak"
+    if "apart" in op.attrs and (not weak or parts < 1 or layout.num_regs % parts):
+        why = f"expected a weak access of so many of a thread's {layout.num_regs} elements at a time"
+        raise Invalid(D.WIDE, name="apart", given=parts, why=why)
     if op.attrs.get("vector") and op.attr("memory_ordering_semantics") != "weak":
         raise Invalid(
             D.WIDE, name="vector", given=op.attrs["vector"], why="each element of a strong access goes alone"

@@ -20,7 +20,7 @@ from tileiras.diag import ERROR, Diag, FatalError
 
 from . import arith, control, memory, shape, views
 from . import convert as convert_layout
-from .coming import PATIENT
+from .coming import is_patient
 from .state import Lowering, LoweringError, Tile, elem_bytes
 
 TYPE_CHECKING = False
@@ -115,7 +115,7 @@ def lower_op(lowering: Lowering, op: Op) -> None:
     rule = LOWER.get(op.spec.name) or _loaded(op.spec.name)
     if rule is None:
         return lose(lowering, op, f"unknown op '{op.spec.full_name}'")
-    if lowering.coming and op.spec.name not in PATIENT:
+    if lowering.coming and not is_patient(op):
         lowering.bring()
     if lowering.positions is not None:
         lowering.positions.mark(op.loc, lowering.b.code)

@@ -13,10 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from tileiras.compiler.ir.core import Op
+
 # Ops that take their operands register by register, or touch nothing that comes: no barrier, no store.
 PATIENT = frozenset(
-    ("constant", "addf", "subf", "mulf", "fma", "negf", "addi", "subi", "muli", "andi", "cmpi", "tensor_memory.load")
+    ("constant", "join_tokens", "addf", "subf", "mulf", "fma", "negf", "addi", "subi", "muli", "andi", "cmpi",
+     "tensor_memory.load")
 )  # fmt: skip
+
+
+def is_patient(op: Op) -> bool:
+    """Whether an op may stand in front of what is still to come: it takes it register by register, as a store that is told to, or
+    touches none of it."""
+    name = op.spec.name
+    return name in PATIENT or name == "store_view_tko" and bool(op.attrs.get("apart"))
 
 
 class Coming:
@@ -76,6 +86,24 @@ class Renamed:
         if isinstance(which, slice):
             return [self.regs[i] for i in self.numbers[which]]
         return self.regs[self.numbers[which]]
+
+
+def ahead(
+    parts: list[list[int]], make: Callable[[list[int]], Sequence[Any]]
+) -> list[tuple[list[int], Callable[[], Sequence[Any]]]]:
+    """Parts of which the next one is on its way while one is used. `make`: the values of some registers."""
+    made: dict[int, Sequence[Any]] = {}
+
+    def bring(number: int) -> Sequence[Any]:
+        for n in range(number, min(number + 2, len(parts))):
+            if n not in made:
+                made[n] = make(parts[n])
+        return made[number]
+
+    def one(number: int) -> Callable[[], Sequence[Any]]:
+        return lambda: bring(number)
+
+    return [(places, one(n)) for n, places in enumerate(parts)]
 
 
 def parts_of(columns: Sequence[Sequence[Any]]) -> list[list[int]] | None:

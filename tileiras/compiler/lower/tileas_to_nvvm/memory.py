@@ -8,6 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.nvvm.code import Reg
 
 from .addresses import Access, pointer_access, vector, view_access
+from .coming import ahead
 from .guarded import indices_in_range, split
 from .shape import constant_operand
 from .shared import broadcast_owned, owner_guard
@@ -16,6 +17,7 @@ from .transfer import load_vector, store_vector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
@@ -80,12 +82,21 @@ def _load(lowering: Lowering, op: Op, result: Value, access: Access, pads: list[
     strong = op.attr("memory_ordering_semantics") != "weak"
     count = type.layout.num_regs
     guard_owner = owner_guard(lowering, type.layout) if strong else None
-    out: list[Any] = []
     width = vector(lowering, op)
-    for r in range(0, count, width):
-        address = b.address(access.pointers[r], access.offsets[r])
-        guard = b.pand(access.masks[r], guard_owner)
-        out += load_vector(lowering, type.elem, address, width, opcode, guard, pads[r : r + width])
+
+    def some(places: Sequence[int]) -> list[Any]:
+        out: list[Any] = []
+        for r in places[::width]:
+            address = b.address(access.pointers[r], access.offsets[r])
+            guard = b.pand(access.masks[r], guard_owner)
+            out += load_vector(lowering, type.elem, address, width, opcode, guard, pads[r : r + width])
+        return out
+
+    size = op.attrs.get("apart")
+    if size:
+        size = max(size, width)
+        return lowering.comes(result, ahead([list(range(r, r + size)) for r in range(0, count, size)], some))
+    out = some(range(count))
     if strong and guard_owner is not None:
         out = list(broadcast_owned(lowering, op, Tile(type.elem, type.shape, type.layout, out)))
     lowering.define(result, out)

@@ -5,7 +5,9 @@ After:  `%s = convert_layout %sums`, and for each quarter of the rows `load_view
 the sums alone change their layout, to the one of the store, in which the second tile is loaded, too; and of the second
 tile no more than two slices are in registers. The next slice is on its way while one is computed.
 
-Where sums are stored as they lie, nothing changes its layout: slices are columns, whose registers each thread has.
+Where sums are stored as they lie, nothing changes its layout: slices are columns, whose registers each thread has. Where columns
+belong to warps, tiles stay whole, and each thread takes its registers in parts (`apart`): some are loaded, while those before
+them are added and stored.
 
 A slice is stored before later slices are loaded. Nobody can tell where the tokens do not order the store behind the load,
 and where both are of the same tiles of the same view, as each thread then loads what it stores itself.
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
     from tileiras.compiler.ir.passes import Context
 
+BY_REGISTERS = frozenset(("addf", "subf", "mulf", "fma", "negf"))
 QUIET = frozenset(("make_partition_view", "make_tensor_view", "join_tokens", "load_view_tko"))
 
 
@@ -39,6 +42,14 @@ def slice_epilogues(func: Op, context: Context) -> None:
         found = Epilogue.of(store)
         if found is not None:
             found.build(context)
+
+
+def part_epilogues(func: Op) -> None:
+    """Every store that is left, of sums and of tiles that are loaded as these lie, in parts of each thread's registers."""
+    for store in [op for op in func.walk() if op.spec.name == "store_view_tko"]:
+        found = Epilogue.of(store, whole=True)
+        if found is not None:
+            found.part()
 
 
 class Epilogue:
@@ -61,8 +72,8 @@ class Epilogue:
         self.cut = 0  # index bits that count slices: the highest ones
 
     @staticmethod
-    def of(store: Op) -> Epilogue | None:
-        """What can be taken in slices, and is worth it."""
+    def of(store: Op, whole: bool = False) -> Epilogue | None:
+        """What can be taken in slices, and is worth it; `whole`: in parts of registers."""
         tile: Any = store.operand("tile")
         maker = tile.op
         if maker is None or len(tile.uses) != 1:
@@ -70,7 +81,9 @@ class Epilogue:
         found = Epilogue(store, maker if maker.spec is tileas.CONVERT_LAYOUT else None)
         if found.convert is None and not lies_in_sectors(found.layout, found.shape):
             return None
-        return found if found.collect() and found.pays() and found.may_wait() else None
+        if not found.collect() or not (found.parts() if whole else found.pays()) or not found.may_wait():
+            return None
+        return found
 
     def collect(self) -> bool:
         """Sorts what the stored tile is made of; False where some of it is nothing of the kind, or others want it, too."""
@@ -85,12 +98,12 @@ class Epilogue:
             op = value.op
             if type.layout.is_splat:
                 self.kept.append(value)
+            elif type.shape == self.shape and is_sum(value):
+                self.sums.append(value)
             elif op is None or op.block is not self.store.block or type.shape != self.shape:
                 return False
             elif op.spec.name == "broadcast":
                 self.kept.append(value)
-            elif op.spec.name in PRODUCTS or op.spec.name == "for":
-                self.sums.append(value)
             elif op.spec.name == "load_view_tko":
                 self.loads.append(op)
             elif op.spec is tileas.CONVERT_LAYOUT or is_elementwise(op) and op.segments is None:
@@ -99,7 +112,8 @@ class Epilogue:
                 work += op.operands
             else:
                 return False
-        tiles = [*(op.result for op in self.ops), *(op.results[0] for op in self.loads), *self.sums]
+        tiles = [*(op.result for op in self.ops), *(op.results[0] for op in self.loads)]
+        tiles += [v for v in self.sums if v.op.block is self.store.block]  # type: ignore[union-attr]
         if len(self.sums) != 1 or not self.loads or any(u not in chain for v in tiles for u, _ in v.uses):
             return False
         order = {op: i for i, op in enumerate(self.store.block.ops)}  # type: ignore[union-attr]
@@ -107,10 +121,37 @@ class Epilogue:
         self.loads.sort(key=order.__getitem__)
         return True
 
+    def fills(self) -> int:
+        """Registers of what is loaded, where it and the sums fill a thread's; else 0."""
+        loaded = sum(words(self.layout, op.results[0]) for op in self.loads)
+        return loaded if words(self.layout, self.sums[0]) + loaded > CostModel.epilogue_registers else 0
+
+    def parts(self) -> bool:
+        """Whether parts of registers are worth it, and everything between loads and store is done register by register."""
+        layouts = [v.type.layout for op in (*self.loads, *self.ops) for v in op.results[:1]]  # type: ignore[attr-defined]
+        apart = self.layout.inv == 0 and not any(self.layout.replicated)
+        apart = apart and self.convert is None and all(layout is self.layout for layout in layouts)
+        return apart and self.fills() > 0 and all(op.spec.name in BY_REGISTERS for op in self.ops)
+
+    def part(self) -> None:
+        """Loads in front of what is computed, and nothing between them and the store but that."""
+        block: Any = self.store.block
+        mine = {*self.loads, *self.joins, *self.ops}
+        first = block.ops.index(self.loads[0])
+        between = block.ops[first : block.ops.index(self.store)]
+        block.ops[first : first + len(between)] = [
+            *(op for op in between if op not in mine),
+            *(op for op in between if op in mine),
+        ]
+        each = CostModel.epilogue_slice >> (len(self.loads) - 1).bit_length()
+        for op in self.loads:
+            op.attrs = {**op.attrs, "apart": each}
+        self.store.attrs = {**self.store.attrs, "apart": 1}
+
     def pays(self) -> bool:
         """Whether sums and loaded tiles fill the registers, and slices of rows are registers of every thread."""
-        loaded = sum(words(self.layout, op.results[0]) for op in self.loads)
-        if words(self.layout, self.sums[0]) + loaded <= CostModel.epilogue_registers:
+        loaded = self.fills()
+        if not loaded:
             return False
         low, count = dim_bits(self.shape)[self.dim]
         columns = (*self.layout.reg, *self.layout.lane, *self.layout.warp)
@@ -287,6 +328,21 @@ class Epilogue:
         if len(tokens) < 2:
             return tokens[0] if tokens else None
         return made(here, "join_tokens", (tokens,), tokens[0].type).result
+
+
+def is_sum(value: Value) -> bool:
+    """Whether a value is the result of a product, of a loop, or of a branch that hands on one of them, as two versions of a loop
+    do. It may stand around the branch that stores it, and be wanted by others there."""
+    work = [value]
+    while work:
+        value = work.pop()
+        op = value.op
+        if op is not None and (op.spec.name in PRODUCTS or op.spec.name == "for"):
+            return True
+        if op is not None and op.spec.name == "if":
+            ends = [region.block.ops[-1] for region in op.regions]
+            work += [end.operands[value.index] for end in ends if end.spec.name == "yield"]
+    return False
 
 
 def lies_in_sectors(layout: LinearLayout, shape: tuple[int, ...]) -> bool:

@@ -28,7 +28,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .again import erase_load, loaded_again
-from .epilogue import lies_in_sectors, slice_epilogues
+from .epilogue import lies_in_sectors, part_epilogues, slice_epilogues
 from .factors import in_loop, is_factor, one_value, turn_first, unmoved
 from .masks import move_to_parts
 
@@ -80,6 +80,7 @@ class HoistConversions(Pass):
             if chain:
                 convert.result.replace_all_uses_with(chain[0].results[0])
                 convert.erase()
+        part_epilogues(func)
         return True
 
     @staticmethod

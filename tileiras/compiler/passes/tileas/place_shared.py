@@ -147,6 +147,10 @@ class _Placer:
         """Whether the token puts `op` behind an access of other threads that it must not pass."""
         if name not in LOADS and name not in STORES:
             return False
+        if name in LOADS and op.attrs.get(
+            "apart"
+        ):  # what comes amid a store of the same tile waits for what that waits for
+            return bool(self.pending)
         token = op.operand("token")
         if token is None or token.op is not None and token.op.spec.name == "make_token":
             return False
@@ -193,6 +197,8 @@ def accesses(op: Op) -> int:
         return READ | WRITE
     if name == "bulk.load":
         return READ
+    if name in LOADS and op.attrs.get("apart"):
+        return 0  # the store of what is made of it follows
     if name in LOADS:
         return READ if op.attr("memory_ordering_semantics") in (None, "weak") else WRITE
     return 0
