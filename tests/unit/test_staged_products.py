@@ -642,19 +642,52 @@ def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_un
         check(CASES[name], gpu_name, seed, monkeypatch)
 
 
+# attention beside which not even a queue of products fits: slots, and steps of an iteration
+STEPS = (
+    ("staged_latent_attention_64", "sm_120", None, 3, 17),
+    ("staged_latent_512", "sm_86", None, 3, 17),
+    ("staged_attention_causal_bf16", "sm_80", 6, 3, 8),
+    ("staged_attention_causal_bf16", "sm_120", 10, 5, 8),
+    ("flash_d256", "sm_80", 10, 3, 16),
+    ("flash_d256", "sm_120", 20, 4, 8),
+    ("staged_flash_bwd_f16_64", "sm_80", 8, 4, 16),
+    ("staged_packed_attention", "sm_80", 16, 5, 8),  # scores, which begin with one zero for all, by columns
+    ("pointers_listed_pages", "sm_80", 20, 3, 4),
+)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("name", "gpu_name", "kilobytes", "slots", "steps"), STEPS)
+def test_products_are_taken_in_steps_where_shared_memory_holds_no_queue_of_them(
+    name: str, gpu_name: str, kilobytes: int | None, slots: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kilobytes is not None:
+        small_shared_memory(kilobytes, monkeypatch)
+    program = tileiras.compile(
+        bytecode_path(CASES[name]), gpu_name=gpu_name, emit="ptx", remarks={"passed": "memory"}
+    )
+    said = [str(d) for d in program.diagnostics if "queue in shared memory" in str(d)]
+    assert said and all(f"in {steps} steps: {slots} slots" in text for text in said), program.diagnostics
+    loop = program.ptx[program.ptx.index("cp.async.wait_group") : program.ptx.rindex("mma.sync")]
+    assert "cp.async.wait_group 0;" not in loop and f"cp.async.wait_group {slots - 2};" in loop
+    for seed in (1, 2):
+        check(CASES[name], gpu_name, seed, monkeypatch)
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("gpu_name", "written", "planted"),
+    ("gpu_name", "kilobytes", "written", "planted"),
     [
-        ("sm_80", "cp.async.wait_group 1;", "cp.async.wait_group 2;"),
-        ("sm_90", "cp.async.wait_group 1;", "cp.async.wait_group 2;"),
-        ("sm_90", "wgmma.wait_group.sync.aligned 0;", ""),
+        ("sm_80", 24, "cp.async.wait_group 1;", "cp.async.wait_group 2;"),
+        ("sm_80", 6, "cp.async.wait_group 1;", "cp.async.wait_group 2;"),
+        ("sm_90", 24, "cp.async.wait_group 1;", "cp.async.wait_group 2;"),
+        ("sm_90", 24, "wgmma.wait_group.sync.aligned 0;", ""),
     ],
 )
 def test_a_queue_that_waits_for_too_little_is_found(
-    gpu_name: str, written: str, planted: str, monkeypatch: pytest.MonkeyPatch
+    gpu_name: str, kilobytes: int, written: str, planted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_shared_memory(24, monkeypatch)
+    small_shared_memory(kilobytes, monkeypatch)
     launch = tileiras.launch
 
     def impatient(source: str, *args: object, **options: object) -> None:
@@ -671,7 +704,8 @@ def test_a_queue_that_waits_for_too_little_is_found(
 def test_an_operand_waits_in_shared_memory_that_the_loop_cannot_use_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Queries of 64 KB beside keys of 72: neither ring nor queue fits 98 KB. They are stored in front of the loop, once."""
+    """Queries of 64 KB beside keys of 72: neither ring nor queue of whole products fits 98 KB. They are stored in front of the
+    loop, once."""
     case = CASES["staged_latent_attention_64"]
     loop = re.split(r"^\$L\d+:$", ptx(case.name, "sm_120"), flags=re.M)[1]
     monkeypatch.setattr("tileiras.compiler.schedule.loops.fits_shared", lambda *given: False)

@@ -271,6 +271,11 @@ def plan_ring(
             queue = queue_of_own_loads(
                 products, members, room, step.by[TENSOR], log2_warps, context.target, alone
             )
+        if queue is None and alone:
+            from .steps import plan_steps
+
+            room = cost.shared_bytes - other
+            queue = plan_steps(products, members, room, step.by[TENSOR], log2_warps, context.target)
         if queue is not None:
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue

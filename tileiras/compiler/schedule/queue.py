@@ -43,11 +43,19 @@ class Queue:
     """Slots of `piece` bytes; each holds one of `parts` parts of what a product takes. Copies run `ahead` products ahead. A slot
     is `held` until that many others behind it have been waited for: one, or where products share slots, all of an iteration."""
 
-    __slots__ = ("ahead", "early", "held", "members", "parts", "piece", "products", "slots")
+    __slots__ = ("ahead", "early", "held", "members", "parts", "piece", "products", "slots", "steps")
 
     def __init__(
-        self, products: int, parts: int, ahead: int, piece: int, held: int = 1, early: bool = False
+        self,
+        products: int,
+        parts: int,
+        ahead: int,
+        piece: int,
+        held: int = 1,
+        early: bool = False,
+        steps: int = 0,
     ) -> None:
+        self.steps = steps  # of an iteration, where each product has its own parts, and `ahead` counts steps; see steps.py
         self.products = products
         self.early = early
         self.parts = parts
@@ -261,10 +269,18 @@ def is_product_or_renames(op: Op) -> bool:
 
 
 def part_of(
-    product: Op, which: int, member: Staged, parts: int, log2_warps: int, target: Any, alone: bool = False
+    product: Op,
+    which: int,
+    member: Staged,
+    parts: int,
+    log2_warps: int,
+    target: Any,
+    alone: bool = False,
+    first: int | None = None,
 ) -> tuple[Staged, int] | None:
     """A load whose parts along the product's K lie one behind the other, with the index bits (of the loaded tile) that number
-    the parts; None where K cannot be cut so. `alone`: as `plan_queue` has it."""
+    the parts; None where K cannot be cut so. `alone`: as `plan_queue` has it; `first`: the first of the operand's index bits
+    that number parts of its columns instead."""
     if parts == 1:
         return member, 0
     value = product.operands[which]
@@ -272,9 +288,9 @@ def part_of(
     atom = mma_sync(product, target)
     low, count = dim_bits(type.shape)[-1 if which == 0 else -2]
     cut = log2(parts)
-    if atom is None or count - cut < atom.k:
+    if atom is None or first is None and count - cut < atom.k:
         return None
-    bits = [low + count - cut + k for k in range(cut)]
+    bits = [(low + count - cut if first is None else first) + k for k in range(cut)]
     while value.op is not member.op:
         op: Any = value.op
         value = made_here(op)[0]
@@ -286,14 +302,18 @@ def part_of(
     load: Any = member.op
     shape = load.results[0].type.shape
     spans = dim_bits(shape)
-    dim = next((d for d, (first, n) in enumerate(spans) if first + n == bits[-1] + 1 and n >= cut), None)
+    held = ((d, start, n) for d, (start, n) in enumerate(spans) if start <= bits[0] and bits[-1] < start + n)
+    dim, start, extent = next(held, (None, 0, 0))
     unit = member.unit
     size = load.results[0].type.elem.bytes
     if dim is None or bits != list(range(bits[0], bits[0] + cut)):
         return None
+    if first is None and bits[-1] + 1 != start + extent:
+        return None
     small = [e // parts if d == dim else e for d, e in enumerate(shape)]
     row = CostModel.row_stage_bytes if alone else CostModel.queue_row_bytes
-    if small[unit] * size < row or small[unit] * size < member.width:
+    run = 1 << bits[0] - start if dim == unit else small[unit]  # neighbours of a part
+    if run * size < row or run * size < member.width:
         return None
     chunk = log2(min(member.width, CHUNK_BYTES) // size)
     inner = copying_layout(small, unit, chunk, log2_warps)

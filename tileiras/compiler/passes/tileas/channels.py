@@ -73,7 +73,11 @@ def lower_channels(func: Op, context: Context) -> bool:
             loops.setdefault(loop, []).append(create)
     try:
         for loop, creates in loops.items():
-            if "parts" in creates[0].attrs:
+            if "steps" in creates[0].attrs:
+                from .steps import StepChannel
+
+                StepChannel(loop, creates, context).lower()
+            elif "parts" in creates[0].attrs:
                 from .queue import QueueChannel
 
                 QueueChannel(loop, creates, context).lower()

@@ -212,7 +212,9 @@ class ModuloSchedule(Pass):
         if isinstance(ring, Queue):
             context.remark(
                 D.QUEUE, loop, slots=ring.slots, bytes=ring.piece, products=ring.products, ahead=ring.slots - 1,
-                parts=f", in {ring.parts} parts of K each" if ring.parts > 1 else "",
+                parts=f", in {ring.parts} parts of K each"
+                if ring.parts > 1
+                else f", in {ring.steps} steps" * (ring.steps > 0),
             )  # fmt: skip
             made = own_loads(ring)
             return {

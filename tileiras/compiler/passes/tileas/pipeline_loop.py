@@ -95,6 +95,10 @@ def expand(loop: Op) -> str | None:
             first = queued or parts_operands(op, body)
             put = inserter(body, body.ops[-1] if late else body.ops[0] if first else op)
             induction = body.args[0]
+            if op.operands[0].op.attrs.get("mixed"):  # type: ignore[union-attr]
+                # the first steps of the next iteration, the others of this one
+                now = number(put, TensorType(I1, (), induction.type.layout), 1)  # type: ignore[attr-defined]
+                guarded(op, needs, body, put, induction, now, {})
             runs = further(put, induction, upper, steps(put, loop, ahead))
             values = {index.results[0]: numbers.carried(index, ahead, signedness) for index in given}
             values |= carried.inside(steps_of, ahead)

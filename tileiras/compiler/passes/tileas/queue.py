@@ -60,15 +60,8 @@ class QueueChannel(Channel):
         inside = {c: self.producers(c, body)[0] for c in self.creates}
         if any(len(before[c]) != c.attrs["depth"] - 1 for c in self.creates):
             return super().lower()  # D11 left the loop as it was
-        self.starts = {c: c.attrs["start"] for c in self.creates}
-        self.slots = self.parts * self.ahead + self.held
-        size = self.slots * self.piece
-        offset = end_of_buffers(loop)
         made = [op for ops in before.values() for op in ops]
-        first = next(op for op in loop.block.ops if op in made or op is loop)
-        self.buffer = self.make(
-            first, tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": size, "offset": offset}
-        ).result
+        self.open(made)
         for n in range(self.ahead):
             for part in range(self.parts):
                 slot = self.number(loop, (n * self.parts + part) * self.piece)
@@ -106,6 +99,15 @@ class QueueChannel(Channel):
                 for value in sides:
                     erase_unused(value.op, may_go)
         self.end(take, put, [*made, *inside.values()])
+
+    def open(self, made: list[Op]) -> None:
+        """The slots, in front of the producers that stand in front of the loop."""
+        loop: Any = self.loop
+        self.starts = {c: c.attrs["start"] for c in self.creates}
+        self.slots = self.parts * self.ahead + self.held
+        attrs = {"bytes": self.slots * self.piece, "offset": end_of_buffers(loop)}
+        first = next(op for op in loop.block.ops if op in made or op is loop)
+        self.buffer = self.make(first, tileas.ALLOC_SHARED, (), (SHARED,), attrs).result
 
     def share(self, users: list[Op], inside: dict[Op, Op], made: list[Op]) -> None:
         """Products that read one slot: its wait stands in front of the first of them."""
