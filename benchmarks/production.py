@@ -286,6 +286,17 @@ def decoding(name: str, m: int, n: int) -> Production:
     )
 
 
+def latent(name: str, m: int, n: int) -> Production:
+    """Decoding of m heads over a latent of 512 columns and 64 of positions, n keys a step."""
+    known: dict[str, Any] = PROVEN
+    wide, places = 512, 64
+    deep = Array("bf16", 3, **known)
+    results = Array("f32", 4, **known), Array("f32", 3, **known)
+    work = Product("bf16", 2 * m * n * (2 * wide + places), n * (wide + places) * 2, m, n, wide)
+    signature = (deep, deep, deep, deep, *results, Scalar("f32"), m, n, wide, places, 8)
+    return Production(name, "attention.py", "latent", signature, work)
+
+
 def _attention() -> list[Production]:
     known: dict[str, Any] = PROVEN
     q, r = Array("bf16", 3, **known), Array("f32", 2, **known)
@@ -331,26 +342,8 @@ def _attention() -> list[Production]:
             (*[Array("f16", 3, **known)] * 5, Scalar("f32"), 128, 64, 64),
             Product("f16", 4 * 128 * 64 * 64, (2 * 64 * 64 + 128 * 64) * 2, 128, 64, 64),
         ),
-        Production(
-            "attn_bf16_latent",
-            "attention.py",
-            "latent",
-            (
-                q,
-                q,
-                q,
-                q,
-                Array("f32", 4, **known),
-                Array("f32", 3, **known),
-                Scalar("f32"),
-                64,
-                64,
-                512,
-                64,
-                8,
-            ),
-            Product("bf16", 2 * 64 * 64 * (576 + 512), 64 * 576 * 2, 64, 64, 512),
-        ),
+        latent("attn_bf16_latent", 64, 64),
+        latent("attn_bf16_latent_16x32", 16, 32),
         Production(
             "attn_bf16_state_space",
             "corpus/chains.py",

@@ -3,6 +3,7 @@ own products."""
 
 from __future__ import annotations
 
+from string import Template
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.corpus.check import PASS, launch_case
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of
+from tileiras.example_frames import FRAMES
 
 TYPES = {"f16": np.float16, "i8": np.int8, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
 STEPS = 5
@@ -143,10 +145,42 @@ def test_scores_of_few_rows_turn_beside_their_sums(name: str) -> None:
     assert done.word == PASS, done.reason
 
 
-def test_scores_whose_rows_are_reduced_stay() -> None:
-    """The maximum of a row would meet across lanes and warps."""
-    ptx = tileiras.compile(bytecode_path(CASES["staged_paged_attention"]), gpu_name="sm_100", emit="ptx").ptx
-    assert "tcgen05.mma" not in ptx and "mma.sync" in ptx
+DECODING = ("staged_latent_512_of_16_rows", "staged_latent_256_of_32_rows", "staged_paged_attention")
+
+
+@pytest.mark.parametrize("name", DECODING)
+def test_scores_whose_rows_are_reduced_have_copies_of_their_queries_in_tensor_memory(name: str) -> None:
+    """Turned, the maximum of a row would meet across lanes and warps. Each warp has whole rows of the scores, and no thread reads
+    an operand from shared memory."""
+    ptx = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_100", emit="ptx").ptx
+    assert "mma.sync" not in ptx and "ldmatrix" not in ptx
+    assert "tcgen05.st.sync.aligned.16x32bx2" in ptx.partition("tcgen05.mma")[0]
+    done = launch_case(CASES[name], "emulator", "sm_100", 300, check=True, seed=3)
+    assert done.word == PASS, done.reason
+
+
+ATTEND = Template(FRAMES["attend"]).substitute(rows=32, parameters="")
+WARPS = "optimization_hints = <sm_100 = {num_worker_warps_per_cta = 8}>"
+
+
+def attend(source: str, **more: Any) -> str:
+    """PTX of attention of 32 rows that was right."""
+    program = tileiras.compile(source, gpu_name="sm_100", emit="ptx", launch_abi="simt", **more)
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.uniform(-1, 1, (300, 128)).astype(np.float16) for _ in range(3))
+    out = np.zeros((300, 128), np.float32)
+    args = [q, k, v, out, np.int32(300)]
+    tileiras.launch(program, "attend", (10,), args, target="emulator", gpu_name="sm_100", check=True, seed=1)
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = np.exp(np.pad(q @ k.T, ((0, 0), (0, 84))))  # keys beyond the last one are zeros
+    np.testing.assert_allclose(out, scores[:, :300] @ v / scores.sum(1, keepdims=True), rtol=2e-3, atol=2e-3)
+    return program.ptx
+
+
+def test_scores_of_few_rows_stay_where_a_hint_wants_more_warps() -> None:
+    assert "mma.sync" not in attend(ATTEND)
+    hinted = attend(ATTEND.replace(") {", f") {WARPS} {{", 1))
+    assert "tcgen05.mma" not in hinted and "mma.sync" in hinted
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])

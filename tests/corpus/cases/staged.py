@@ -398,18 +398,24 @@ def over_latent(q, qr, c, cr, o, scale):
     return {4: (e / e.sum(2, keepdims=True) @ c).astype("f4")}
 
 
-for d, n, width, places in (("bf16", 64, 512, 64), ("f16", 32, 256, 32), ("bf16", 16, 512, 64)):
+for name, d, m, n, width, places in (
+    ("512", "bf16", 64, 64, 512, 64),
+    ("256", "f16", 64, 32, 256, 32),
+    ("512_few", "bf16", 64, 16, 512, 64),
+    ("512_of_16_rows", "bf16", 16, 32, 512, 64),
+    ("256_of_32_rows", "f16", 32, 64, 256, 32),
+):
     chain(
-        f"staged_latent_{width}" + "_few" * (n == 16),
+        f"staged_latent_{name}",
         "latent",
-        [A(d, 3)] * 4 + [A("f32", 3), Scalar("f32"), 64, n, width, places],
+        [A(d, 3)] * 4 + [A("f32", 3), Scalar("f32"), m, n, width, places],
         (1,),
-        lambda rng, d=d, width=width, places=places: (
-            uniform(rng, (1, 64, width), d, -1, 1),
-            uniform(rng, (1, 64, places), d, -1, 1),
+        lambda rng, d=d, m=m, width=width, places=places: (
+            uniform(rng, (1, m, width), d, -1, 1),
+            uniform(rng, (1, m, places), d, -1, 1),
             uniform(rng, (1, 208, width), d, -1, 1),
             uniform(rng, (1, 208, places), d, -1, 1),
-            like((1, 64, width)),
+            like((1, m, width)),
             np.float32(width**-0.5),
         ),
         over_latent,

@@ -69,6 +69,16 @@ def entry_hint(op: Op, target: Any, key: str) -> Any:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def given_warps(op: Op, target: Any, module_attrs: dict[str, Any]) -> int | None:
+    """The warps that a hint or an attribute asks for; None where they are chosen."""
+    hint = entry_hint(op, target, "num_worker_warps_per_cta")
+    if hint in WARPS:
+        return hint  # type: ignore[no-any-return]
+    value = op.attrs.get("tt.num_warps", module_attrs.get("tt.num_warps"))
+    value = getattr(value, "value", value)
+    return value if value in WARPS and not isinstance(value, bool) else None
+
+
 def kernel_spec(op: Op, analyses: Analyses, module_attrs: dict[str, Any], sink: Any = None) -> KernelSpec:
     """The record that layout assignment, scheduling and the function boundary read. What cannot be is reported."""
 

@@ -81,7 +81,7 @@ class ProductLayouts:
             sides[which] = form.layout(self._log2_warps)
         result = mma.accumulator_layout(acc, atom, warps, turns)
         if op in self.in_tensor_memory:
-            rows_of_halves = acc[0] == tcgen05.HALF and tensor_memory.reduces_rows(op)
+            rows_of_halves = acc[0] <= tcgen05.HALF and tensor_memory.reduces_rows(op)
             result = tcgen05.layout_of(acc, self._log2_warps, rows_of_halves)
         scales = [
             scale_layout(op, which, v.type, warps, self._target) for which, v in enumerate(op.operands[3:])

@@ -41,10 +41,12 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     products = analyses.get(staged_products, func)
     if not products:
         return None
-    from .tensor_memory import chosen, through_registers
+    from .tensor_memory import chosen, is_repeated, through_registers
 
     for log2_warps in (2, 3):  # whole rows to a warp: a warpgroup has 128
         found = chosen(func, analyses, log2_warps)
+        if any(is_repeated(op) for op in found):
+            return max(least, 1 << log2_warps)
         rows = [op.result.type.shape[0] for op in found if through_registers(op)]  # type: ignore[attr-defined]
         if rows and max(rows) >> 5 <= 1 << log2_warps:
             room = CostModel.results_registers << log2_warps + 5

@@ -10,7 +10,9 @@ A product that goes on where another one ended, which nobody else looks at, shar
 
 Operands lie in shared memory: as they were loaded (in the ring of the loop), or stored there by the threads: once in front of
 the loop, or in every iteration what was computed. A left operand made of scores, as probabilities are, lies in tensor memory
-instead, two or four elements a column: each thread has a row of it. All products of a loop go this way, or none.
+instead, two or four elements a column: each thread has a row of it. So does the left operand of scores of 16 or 32 rows which
+does not change, as queries in decoding, as often as makes 64 rows: each warp then has whole rows of the scores. All products
+of a loop go this way, or none.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 SUM, SCALED, FRESH, WATCHED = "sum", "scaled", "fresh", "watched"
 LOADED, OUTSIDE, COMPUTED = "loaded", "outside", "computed"
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
+WARPGROUP = 2  # log2 of its warps
 _MOVES = frozenset(("permute", "reshape", "broadcast", "extract", "insert", "cat"))
 
 
@@ -126,6 +129,15 @@ def factor(first: Op, last: Op) -> Value | None:
     return None
 
 
+def sum_before(op: Op) -> Value:
+    """The sum that a product adds to, before it is scaled."""
+    value = op.operands[2]
+    times = value.op
+    if times is None or times.block is not op.block:
+        return value
+    return next(v for v in times.operands if v.op is None and v.owner is op.block)
+
+
 def place(value: Value, body: Any) -> str:
     """Where an operand comes from that does not lie in shared memory as it was loaded."""
     while value.op is not None and value.op.block is body and value.op.spec.name in RENAMES:
@@ -158,7 +170,9 @@ def _suits(op: Op, plans: Any, target: Any, log2_warps: int) -> bool:
     if op.spec.name == SCALED_PRODUCT:
         return unscaled_reason(op, plans, log2_warps) is None
     row = tcgen05.TYPES.get(left.elem.name)
-    if row is None or type.elem.name not in ("f32", "i32") or not tcgen05.fits(type.shape, log2_warps):
+    if row is None or type.elem.name not in ("f32", "i32"):
+        return False
+    if not tcgen05.fits(type.shape, log2_warps) and not (log2_warps == WARPGROUP and is_repeated(op)):
         return False
     if type.elem.name == "i32" and not target.has(sm.TCGEN05_I8):
         return False
@@ -380,6 +394,10 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
                 out.total += 2 * tcgen05.scale_columns(op.operands[which].type.shape, which - 3)  # type: ignore[attr-defined]
     rows = {op: op.operands[0].type.shape for op in products if in_rows(op, log2_warps)}  # type: ignore[attr-defined]
     per_column = {op: 32 // op.operands[0].type.elem.bits for op in rows}  # type: ignore[attr-defined]
+    for op in products:
+        if is_repeated(op):
+            out.operands[op] = out.total, 0
+            out.total += op.operands[0].type.shape[1] * op.operands[0].type.elem.bits // 32  # type: ignore[attr-defined]
     need = sum(tcgen05.columns_of(shape) // per_column[op] for op, shape in rows.items())
     fits = out.total + need <= tcgen05.COLUMNS
     placed = None
@@ -388,7 +406,7 @@ def columns(products: list[Op], log2_warps: int) -> Columns | None:
         placed = _in_place_of_scores(rows, products, out)
     if placed is not None:
         out.shared = True
-        out.operands = placed
+        out.operands.update(placed)
     elif not fits:
         return None
     else:
@@ -474,6 +492,21 @@ def in_rows(op: Op, log2_warps: int) -> bool:
     return False
 
 
+def is_repeated(op: Op) -> bool:
+    """Whether copies of a product's left operand in tensor memory make up for rows that it has too few of: of 16 bits, from
+    outside of the loop, for scores whose rows are reduced."""
+    left: Any = op.operands[0].type
+    shape: Any = op.result.type.shape  # type: ignore[attr-defined]
+    if op.spec.name != "mmaf" or len(shape) != 2 or shape[0] not in tcgen05.FEW or shape[1] < tcgen05.LEAST_N:
+        return False
+    if left.elem.bits != 16 or left.elem.name not in tcgen05.TYPES or left.shape[1] < tcgen05.ROW_DEPTH:
+        return False
+    first, last = head(op), tail(op)
+    if not is_zero(first.operands[2]) or place(op.operands[0], op.block) != OUTSIDE:
+        return False
+    return reaches(last.result)[1]
+
+
 def reduces_rows(op: Op) -> bool:
     """Whether the loop of a product reduces rows of scores: two threads then share a row of 64, and hold nothing of others."""
     assert op.block is not None
@@ -525,7 +558,7 @@ def kept_bytes(products: list[Op], plans_of: Any, log2_warps: int) -> int:
     for op in products:
         for which in operands_of(op):
             found = where(op, which, plans_of(op))
-            if found != LOADED and not (which == 0 and in_rows(op, log2_warps)):
+            if found != LOADED and not (which == 0 and (in_rows(op, log2_warps) or is_repeated(op))):
                 stored[op, which] = stored_bytes(op, which)
                 if found == COMPUTED and which < 2:
                     computed.add((op, which))

@@ -3,6 +3,7 @@
 Tensor memory has 128 lanes of 512 columns of 32 bits. One thread issues the product of A [128, K] and B [K, N], both in
 shared memory; row m of the accumulator is lane m, column n is column n. Warp w of a warpgroup reads lanes 32 w to 32 w + 31.
 With 64 rows, row m is lane m % 16 + 32 (m / 16): each warp has sixteen of them, in the lower half of its lanes, or in the upper.
+A left operand of 16 or 32 rows may lie there several times: then so does the accumulator.
 Source: PTX ISA manual, "TensorCore 5th Generation Family Instructions".
 """
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 LANES, COLUMNS = 128, 512
 HALF = 64  # rows of the smaller form
+FEW = (
+    16,
+    32,
+)  # rows of which a left operand in tensor memory has as many copies as make 64: whole ones for each warp
 UPPER_LANE = 16  # where its rows begin in the other half of each warp's lanes: two accumulators share columns
 SIDE_BY_SIDE = (
     64  # columns of a row that two threads share, in each of them: what one instruction moves lies together
@@ -70,15 +75,17 @@ def allocated(columns: int) -> int:
 
 def layout_of(shape: Sequence[int], log2_warps: int, rows_of_halves: bool = False) -> LinearLayout:
     """Who holds what after a load. 128 rows: a row a thread; warpgroups take the top of the rows beyond 128, then of the
-    columns. 64 rows: as mma.sync's accumulators lie, sixteen rows a warp, or (`rows_of_halves`) half a row a thread."""
+    columns. 64 rows: as mma.sync's accumulators lie, sixteen rows a warp, or (`rows_of_halves`) half a row a thread. Of fewer
+    rows several warps have the same ones."""
     (m_low, m_bits), (n_low, n_bits) = dim_bits(shape)
     rows, columns = [1 << (m_low + k) for k in range(m_bits)], [1 << (n_low + k) for k in range(n_bits)]
-    if shape[-2] == HALF and rows_of_halves:
+    rows += [0] * (log2(HALF) - m_bits)
+    if shape[-2] <= HALF and rows_of_halves:
         rest, warp = list(columns), rows[4:6]
         high = [rest.pop() for _ in range(log2_warps - 2)]
         other = rest.pop(min(len(rest) - 1, log2(SIDE_BY_SIDE)))
         return LinearLayout(m_bits + n_bits, rest, [*rows[:4], other], [*warp, *high])
-    if shape[-2] == HALF:
+    if shape[-2] <= HALF:
         lane = [*columns[1:3], *rows[:3]]
         warp = rows[4:6]
         rest = [columns[0], rows[3], *columns[3:]]

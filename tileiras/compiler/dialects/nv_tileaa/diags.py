@@ -631,6 +631,94 @@ remedy: Nothing is wrong. `--disable=tcgen05` lets mma.sync multiply.
 """  # noqa: E501
 
 
+# TileAATurnFewRows
+FEW_ROWS = Diag(
+    "AA-0319", REMARK, "scores of {rows} rows multiply as 64 rows in tensor memory, with copies of their left operand; "
+    "sums beside them add up transposed", "TileAATurnFewRows", WORD_REMARK, kind="passed", category="tensorcore",
+)  # fmt: skip
+"""
+cause: A remark of targets with tcgen05: attention of 16 or 32 rows, as in decoding. Warps would have no rows to share out.
+remedy: Nothing is wrong. `--disable=tcgen05` lets mma.sync multiply.
+
+in: attend rows=32
+- $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all --disable=tcgen05
+"""
+
+STAYS_FEW_ROWS = Diag(
+    "AA-0320", REMARK, "products of the loop stay with mma.sync, whose scores have few rows: {reason}", "TileAATurnFewRows",
+    WORD_REMARK, kind="missed", category="tensorcore",
+)  # fmt: skip
+"""
+cause: A remark of targets with tcgen05: scores of 16 or 32 rows would go to tensor memory with all other products of their loop,
+and one of these, or what they take, does not fit there.
+remedy: Nothing is wrong. Smaller tiles of keys, or no hint for the number of warps, do away with most reasons.
+
+  $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
+  cuda_tile.module @kernels {
+-   entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) optimization_hints = <sm_100 = {num_worker_warps_per_cta = 8}> {
++   entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {
+      %size = assume bounded<0, ?>, %n : tile<i32>
+      %qa = assume div_by<16>, %q : tile<ptr<f16>>
+      %ka = assume div_by<16>, %k : tile<ptr<f16>>
+      %va = assume div_by<16>, %v : tile<ptr<f16>>
+      %qv = make_tensor_view %qa, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
+      %kv = make_tensor_view %ka, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
+      %vv = make_tensor_view %va, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
+      %ov = make_tensor_view %o, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf32, strides=[128,1]>
+      %qt = make_partition_view %qv : partition_view<tile=(32x128), tensor_view<?x128xf16, strides=[128,1]>>
+      %kt = make_partition_view %kv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
+      %vt = make_partition_view %vv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
+      %ot = make_partition_view %ov : partition_view<tile=(32x128), tensor_view<?x128xf32, strides=[128,1]>>
+      %b, %by, %bz = get_tile_block_id : tile<i32>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %t = make_token : token
+      %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(32x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<32x128xf16>, token
+      %steps, %width = get_index_space_shape %kt : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>> -> tile<i32>
+      %none = constant <f32: 0.0> : tile<32x128xf32>
+      %low = constant <f32: 0xff800000> : tile<32xf32>
+      %empty = constant <f32: 0.0> : tile<32xf32>
+      %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<32x128xf32>, tile<32xf32>, tile<32xf32>) {
+        %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
+        %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
+        %yt = permute %y [1, 0] : tile<128x128xf16> -> tile<128x128xf16>
+        %s = mmaf %x, %yt, %none : tile<32x128xf16>, tile<128x128xf16>, tile<32x128xf32>
+        %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<32x128xf32> -> tile<32xf32>
+          (%e: tile<f32>, %f: tile<f32>) {
+            %g = maxf %e, %f : tile<f32>
+            yield %g : tile<f32>
+          }
+        %m1 = maxf %m, %r : tile<32xf32>
+        %m2 = reshape %m1 : tile<32xf32> -> tile<32x1xf32>
+        %m3 = broadcast %m2 : tile<32x1xf32> -> tile<32x128xf32>
+        %d = subf %s, %m3 : tile<32x128xf32>
+        %p = exp %d : tile<32x128xf32>
+        %dm = subf %m, %m1 : tile<32xf32>
+        %shrink = exp %dm : tile<32xf32>
+        %row = reduce %p dim=1 identities=[0.0 : f32] : tile<32x128xf32> -> tile<32xf32>
+          (%e: tile<f32>, %f: tile<f32>) {
+            %g = addf %e, %f : tile<f32>
+            yield %g : tile<f32>
+          }
+        %l1 = fma %l, %shrink, %row : tile<32xf32>
+        %s1 = reshape %shrink : tile<32xf32> -> tile<32x1xf32>
+        %s2 = broadcast %s1 : tile<32x1xf32> -> tile<32x128xf32>
+        %a1 = mulf %acc, %s2 : tile<32x128xf32>
+        %ph = ftof %p : tile<32x128xf32> -> tile<32x128xf16>
+        %a2 = mmaf %ph, %z, %a1 : tile<32x128xf16>, tile<128x128xf16>, tile<32x128xf32>
+        continue %a2, %m1, %l1 : tile<32x128xf32>, tile<32xf32>, tile<32xf32>
+      }
+      %n1 = reshape %norm : tile<32xf32> -> tile<32x1xf32>
+      %n2 = broadcast %n1 : tile<32x1xf32> -> tile<32x128xf32>
+      %out = divf %sum, %n2 : tile<32x128xf32>
+      %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<32x128xf32>, partition_view<tile=(32x128), tensor_view<?x128xf32, strides=[128,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
 # TileAARuntimeVersions
 VERSIONS = Diag(
     "AA-0401", REMARK,

@@ -29,7 +29,7 @@ def _pieces(layout: Any, shape: Any, most: int) -> list[tuple[int, str, list[int
     of one block of rows. What one moves lies side by side: for 128 registers ptxas finds no place where as many wait."""
     (m_low, _), (n_low, n_bits) = dim_bits(shape)
     mask = (1 << n_bits) - 1
-    half = shape[0] == tcgen05.HALF
+    half = shape[0] <= tcgen05.HALF
     split = layout.lane[4] >> n_low & mask if half else 0  # where two threads share a row
     most = min(most, split or most)
     found: dict[int, dict[int, int]] = {}
@@ -170,16 +170,23 @@ def lower_store_rows(lowering: Lowering, op: Op) -> None:
     memory: Memory = lowering.env[op.operands[0]]
     tile = lowering.tile(op.operands[1])
     shape = tile.shape
-    layout = tcgen05.layout_of(shape, lowering.log2_warps)
+    layout = tcgen05.layout_of(shape, lowering.log2_warps, rows_of_halves=shape[0] <= tcgen05.HALF)
     regs = lowering.regs_as(op.operands[1], layout)
     lanes = [32 << LANES_AT, 64 << LANES_AT]
     part = b.thread_linear(
         [0] * 5, [*lanes, *(op.attr("stride") << k for k in range(lowering.log2_warps - 2))]
     )
     base = b.add(32, memory.address, b.add(32, part, op.attr("column")))
-    _, _, places, _ = _pieces(layout, shape, 2 * tcgen05.LANES)[0]
-    words = tuple(pack_words(lowering, [regs[p] for p in places], tile.elem))
-    b.emit_to(None, f"tcgen05.st.sync.aligned.32x32b.x{len(words)}.b32", b.address(base), words)
+    packed = 32 // tile.elem.bits
+    for column, form, places, upper in _pieces(layout, shape, 2 * tcgen05.LANES):
+        words = tuple(pack_words(lowering, [regs[p] for p in places], tile.elem))
+        piece = (
+            column // packed,
+            f"{form.partition('.')[0]}.x{len(words)}",
+            places,
+            tuple(c // packed for c in upper),
+        )
+        _write(lowering, base, piece, words)
     b.emit_to(None, "tcgen05.wait::st.sync.aligned")
     b.emit_to(None, "tcgen05.fence::before_thread_sync")
 

@@ -3,6 +3,9 @@
 Before: `for .. iter(%s : 32x128) { %t = mmaf %a, %b, %s : 32x64, 64x128, 32x128 }`.
 After:  `for .. iter(%s : 128x32) { %t = mmaf %b', %a', %s : 128x64, 64x32, 128x32 }`, with `permute` around both and behind.
 
+Before: `for .. iter(%o : 16x512) { %n = mmaf %p, %v, %o * %f }` beside scores of 16 or 32 rows, which are reduced.
+After:  `for .. iter(%o : 512x16) { %n = mmaf %v', %p', %o * %f' }`: scores get copies of their queries (schedule/few_rows.py).
+
 Warpgroups and tensor memory multiply at least 64 rows, and any few columns. Operands are read in either order where they lie, so
 that only the result is turned, once: sums behind their loop, scores, where tensor memory takes them, in it, which renames what
 threads hold. The products of an element and their order are the same.
@@ -10,12 +13,14 @@ threads hold. The products of an element and their order are the same.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import Dense, TensorType, TileType
+from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.target import tcgen05
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -32,7 +37,7 @@ class TurnFewRows(Pass):
     SUMMARY = "Multiply transposed what has too few rows for warpgroups and tensor memory"
     """
     does: sums of fewer than 64 rows and more columns add up transposed, for warpgroups and tensor memory; for the latter, scores
-      beside them are computed transposed, too
+      beside them are computed transposed, too, or, where their rows are reduced, with copies of the queries as 64 rows
     without: `mma.sync`
     acts: matmul_f16_ragged on sm_100
     """
@@ -54,16 +59,40 @@ class TurnFewRows(Pass):
         sums = [op for op in few if adds_up(op) is not None]
         scores = [op for op in few if is_scores(op)] if target is not None and target.has(sm.TCGEN05) else []
         scores = [op for op in scores if all_turn(op, {*sums, *scores})]
-        for op in sums:
+        beside = self.beside_scores(few, func, context) if few else []
+        for op in dict.fromkeys((*sums, *beside)):
             turn(op)
         for op in scores:
             turn_scores(op)
-        if sums or scores:
+        if sums or scores or beside:
             context.analyses.drop()
-        if scores and KEY in func.attrs:  # now for tensor memory, whose lanes warps share out otherwise
+        if (
+            scores or beside
+        ) and KEY in func.attrs:  # now for tensor memory, whose lanes warps share out otherwise
             spec = kernel_spec(func, context.analyses, context.module.attrs)
             func.attrs[KEY].num_warps = spec.num_warps
         return True
+
+    @staticmethod
+    def beside_scores(few: list[Op], func: Any, context: Context) -> list[Op]:
+        """Sums of attention of few rows whose scores go to tensor memory as well."""
+        from tileiras.compiler.schedule.few_rows import sums_beside_scores
+        from tileiras.compiler.schedule.kernel_spec import given_warps
+        from tileiras.compiler.schedule.loops import staged_products
+
+        staged = context.analyses.get(staged_products, func)
+        warps = given_warps(func, context.target, context.module.attrs)
+        out: list[Op] = []
+        for body in dict.fromkeys(op.block for op in few):
+            assert body is not None and body.region is not None
+            loop: Any = body.region.op
+            found = sums_beside_scores(body, staged, context.target, warps)
+            if isinstance(found, str):
+                context.remark(D.STAYS_FEW_ROWS, loop, reason=found)
+            elif found:
+                out += found
+                context.remark(D.FEW_ROWS, loop, rows=found[0].result.type.shape[0])  # type: ignore[attr-defined]
+        return out
 
 
 def is_scores(product: Op) -> bool:
@@ -106,26 +135,51 @@ def transposed(value: Value, user: Op) -> Value:
 
 
 def turn(product: Op) -> None:
-    """A product that a loop only adds up, and the sum that the loop carries."""
+    """A product that a loop adds up, scaled in each step or not, and the sum that the loop carries."""
+    from tileiras.compiler.schedule.tensor_memory import sum_before
+
     a, b, sum = product.operands
     loop, body = product.parent, product.block
     assert loop is not None and body is not None and loop.block is not None
+    times = sum.op
+    sum = sum_before(product)  # type: ignore[assignment]
     number = sum.index - 1
     result, type = loop.results[number], turned(sum.type)
     attrs = {SWAPPED.get(name, name): value for name, value in product.attrs.items()}
     start = transposed(loop.operands[3 + number], loop)
     sides = transposed(b, product), transposed(a, product)
     sum.type = result.type = type
-    made = create(product.spec, (*sides, sum), (type,), attrs, (), product.loc, product.segments)
+    scaled = sum
+    if times is not None:
+        factors = [v if v is sum else turned_factor(v, product) for v in times.operands]
+        scaled = body.insert_before(
+            product, create(times.spec, factors, (type,), dict(times.attrs), (), times.loc)
+        ).result
+    made = create(product.spec, (*sides, scaled), (type,), attrs, (), product.loc, product.segments)
     body.insert_before(product, made)
     body.ops[-1].set_operand(number, made.result)
     product.erase()
+    if times is not None:
+        by = next(v for v in times.operands if v is not sum)
+        times.erase()
+        erase_unused(by.op, lambda op: op.spec.is_pure)
     loop.set_operand(3 + number, start)
     following = loop.block.ops[loop.block.ops.index(loop) + 1]
     back = create(PERMUTE, (result,), (turned(type),), {"permutation": (1, 0)}, (), product.loc)
     result.replace_all_uses_with(back.result)
     back.set_operand(0, result)
     loop.block.insert_before(following, back)
+
+
+def turned_factor(value: Value, user: Op) -> Value:
+    """The transpose of what scales a sum, for `user`: of rows alone it is spread behind the transposition."""
+    spread, block = value.op, user.block
+    if spread is None or spread.spec.name != "broadcast":
+        return transposed(value, user)
+    assert block is not None
+    small = transposed(spread.operands[0], user)
+    made = create(spread.spec, (small,), (turned(value.type),), dict(spread.attrs), (), spread.loc)
+    return block.insert_before(user, made).result
 
 
 def turn_scores(product: Op) -> None:

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.clone import clone_into
 from tileiras.compiler.ir.core import Block
+from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.schedule.candidates import writes
 from tileiras.compiler.schedule.staging import RENAMES, is_elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tileiras.compiler.ir.core import Op, Value
+    from tileiras.compiler.layout.linear import LinearLayout
 
 MOST_OPS = 512  # between the load and the store: they are looked through for writes
 
@@ -62,6 +66,17 @@ def chain_of(value: Value) -> list[Op]:
             return []
         op = tiles[0].op
     return []
+
+
+def lay_out(value: Value, layout: LinearLayout) -> bool:
+    """Loads a value that has no user yet in a layout; False where what makes it moves elements."""
+    chain = chain_of(value)
+    if any(op.spec.name in ("permute", "convert_layout") for op in chain):
+        return False
+    for op in chain:
+        type: Any = op.results[0].type
+        op.results[0].type = TensorType(type.elem, type.shape, layout)
+    return bool(chain)
 
 
 def erase_load(value: Value) -> None:

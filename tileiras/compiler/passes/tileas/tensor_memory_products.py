@@ -35,7 +35,7 @@ from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SCALED
 
-from .again import erase_load, loaded_again
+from .again import erase_load, lay_out, loaded_again
 from .fragments import on_fragments
 from .hoist_conversions import end_of_buffers
 from .lower_pipelines import add_operand
@@ -229,6 +229,7 @@ class Accumulation:
             Op, tuple[Any, list[Any], list[Any]]
         ] = {}  # who sees a sum before a product, and after
         self.places = tensor_memory.columns(products, self.warps)
+        self.repeated = {op for op in products if tensor_memory.is_repeated(op)}
         self.columns: int = self.places.total if self.places is not None else 0
         self.starts: dict[Op, Value] = {}  # what a sum begins with
         self.carries: dict[
@@ -373,6 +374,24 @@ class Accumulation:
                 buffer.value = loaded_again(first, self.loop)
                 self.store(buffer, self.loop)
                 self.sources.append(first)
+        for op in self.products:
+            if op in self.repeated:
+                self.store_repeated(op)
+
+    def store_repeated(self, op: Op) -> None:
+        """The left operand of a product lies in tensor memory from the start, as often as makes 64 rows."""
+        assert self.places is not None
+        first = op.operands[0]
+        type: Any = first.type
+        layout = tcgen05.layout_of(type.shape, self.warps, rows_of_halves=True)
+        value = loaded_again(first, self.loop)
+        if value is not first:
+            self.sources.append(first)
+        if value is first or not lay_out(value, layout):
+            value = self.converted(self.loop, value, TensorType(type.elem, type.shape, layout))
+        column, stride = self.places.operands[op]
+        attrs = {"column": column, "stride": stride}
+        self.make(self.loop, tileas.TENSOR_STORE_ROWS, (self.memory, value), (), attrs)
 
     def store(self, buffer: Buffer, anchor: Op) -> None:
         attrs = {"arrangement": buffer.arrangement, "start": 0}
@@ -566,8 +585,9 @@ class Accumulation:
         """(op, operands, attributes) of a product in tensor memory, and whether threads store an operand."""
         type: Any = op.result.type
         left: Any = op.operands[0].type
+        rows = tcgen05.HALF if op in self.repeated else type.shape[0]
         attrs: dict[str, Any] = {
-            "m": type.shape[0], "n": type.shape[1], "depth": left.shape[-1], "elem": left.elem.name, "fresh": int(fresh)
+            "m": rows, "n": type.shape[1], "depth": left.shape[-1], "elem": left.elem.name, "fresh": int(fresh)
         }  # fmt: skip
         for name in ("signedness_lhs", "signedness_rhs"):
             if name in op.attrs:
@@ -575,7 +595,7 @@ class Accumulation:
         groups: list[Any] = [accumulator, count]
         assert self.places is not None
         in_rows = self.places.operands.get(op)
-        stored = in_rows is not None
+        stored = in_rows is not None and op not in self.repeated
         spec = tileas.TENSOR_PRODUCT
         if op.spec.name == SCALED:
             spec = tileas.TENSOR_PRODUCT_SCALED
@@ -587,10 +607,11 @@ class Accumulation:
             name = ("a", "b", "", "sa", "sb")[which]
             if which == 0 and in_rows is not None:
                 spec = tileas.TENSOR_PRODUCT_ROWS
-                layout = tcgen05.layout_of(left.shape, self.warps)
-                lying = self.converted(op, value, TensorType(left.elem, left.shape, layout))
                 placed = {"column": in_rows[0], "stride": in_rows[1]}
-                self.make(op, tileas.TENSOR_STORE_ROWS, (self.memory, lying), (), placed)
+                if op not in self.repeated:
+                    layout = tcgen05.layout_of(left.shape, self.warps)
+                    lying = self.converted(op, value, TensorType(left.elem, left.shape, layout))
+                    self.make(op, tileas.TENSOR_STORE_ROWS, (self.memory, lying), (), placed)
                 groups.append(self.memory)
                 attrs.update(placed)
                 continue

@@ -1,0 +1,76 @@
+"""Attention of few rows, as in decoding: which loops take their products to tensor memory all the same.
+
+    scores  16x32 = queries 16x576, keys^T 576x32      of the queries four copies: 64 rows, of which each warp reads 16
+    sums    512x16 = values^T 512x32, scores^T 32x16   transposed: the columns of values are rows then
+
+By mma.sync warps have no rows to share out: each reads all queries again in every step. In tensor memory these are read by no
+thread, and neither are keys and values.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.target import sm, tcgen05
+from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.products import PRODUCTS
+
+from .products import has_few_rows
+from .tensor_memory import (
+    COMPUTED,
+    LOADED,
+    SCALED,
+    SUM,
+    WARPGROUP,
+    columns,
+    head,
+    is_repeated,
+    place,
+    role,
+    stored_bytes,
+    sum_before,
+    tail,
+    where,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileiras.compiler.ir.core import Block, Op
+
+
+def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None) -> list[Op] | str | None:
+    """The sums of a loop that are to add up transposed beside scores of few rows; why its products stay with mma.sync; None where
+    it has no such scores, or no sums. `staged`: the loads of each product that is fed by copies; `warps` that a hint asks for."""
+    if target is None or not target.has(sm.TCGEN05):
+        return None
+    products = [op for op in body.ops if op.spec.name in PRODUCTS]
+    scores = [op for op in products if is_repeated(op)]
+    sums = [op for op in products if op not in scores]
+    if not scores or not sums or not all(op in staged for op in scores):
+        return None
+    if warps not in (None, 1 << WARPGROUP):
+        return f"{warps} warps were asked for, and {1 << WARPGROUP} hold its scores"
+    if not all(_may_turn(op, target) for op in sums):
+        return "another product of the loop does not add up what is made of the scores"
+    if not all(op in staged and where(op, 1, staged[op]) == LOADED for op in products):
+        return "keys or values do not lie in shared memory as they were loaded"
+    taken = columns(scores, WARPGROUP)
+    shapes: list[Any] = [op.result.type.shape[::-1] for op in sums]  # type: ignore[attr-defined]
+    if taken is None or taken.total + sum(map(tcgen05.columns_of, shapes)) > tcgen05.COLUMNS:
+        return f"{tcgen05.COLUMNS} columns of tensor memory are too few"
+    stage = sum({plan.op: plan.room for op in products for plan in staged[op]}.values())
+    stored = sum(stored_bytes(op, 0) for op in sums)
+    if CostModel.least_stages * stage + stored > CostModel(target).shared_bytes:
+        return f"{CostModel.least_stages} stages of {stage} bytes do not fit shared memory"
+    return sums
+
+
+def _may_turn(op: Op, target: Any) -> bool:
+    """Whether a product only adds up something of its step, scaled or not, and may do so transposed."""
+    if role(op) not in (SUM, SCALED) or head(op) is not tail(op) or not has_few_rows(op, target):
+        return False
+    if place(op.operands[0], op.block) != COMPUTED or len(op.result.uses) != 1:
+        return False
+    elements = num_elements(op.result.type.shape)  # type: ignore[attr-defined]
+    return len(sum_before(op).uses) == 1 and elements >> WARPGROUP + 5 <= CostModel.tensor_memory_elements
