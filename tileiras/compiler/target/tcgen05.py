@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 LANES, COLUMNS = 128, 512
 HALF = 64  # rows of the smaller form
-FEW = (
-    16,
-    32,
-)  # rows of which a left operand in tensor memory has as many copies as make 64: whole ones for each warp
+# Rows of which a left operand in tensor memory has as many copies as make 64: whole ones for each warp.
+FEW = (16, 32)
 UPPER_LANE = 16  # where its rows begin in the other half of each warp's lanes: two accumulators share columns
 SIDE_BY_SIDE = (
     64  # columns of a row that two threads share, in each of them: what one instruction moves lies together
