@@ -642,6 +642,17 @@ def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_un
         check(CASES[name], gpu_name, seed, monkeypatch)
 
 
+@pytest.mark.parametrize(("gpu_name", "reads"), [("sm_80", 2), ("sm_120", 4)])
+def test_fewer_warps_read_the_same_values_where_products_would_wait_for_shared_memory(
+    gpu_name: str, reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of 64x512 by eight warps, beside queries that no registers hold: products of sm_120 take longer than what they read."""
+    text = ptx("staged_latent_attention_64", gpu_name)
+    values = [line for line in text.splitlines() if "ldmatrix" in line and ".trans" in line]
+    assert len(values) == 64 * 512 * 2 * reads // (8 * 32 * 16)  # bytes of a warp and instruction
+    check(CASES["staged_latent_attention_64"], gpu_name, 1, monkeypatch)
+
+
 # attention beside which not even a queue of products fits: slots, and steps of an iteration
 STEPS = (
     ("staged_latent_attention_64", "sm_120", None, 3, 17),

@@ -253,11 +253,16 @@ def _row_bits(group: list[Op], log2_warps: int, target: Any) -> int:
     block: Any = group[0].block
     tiles = [(op.operands[0].type.shape, op.attr("dim")) for op in block.ops if op.spec.name == "reduce"]
     along = sum(shape[0] == 1 << rows and dim == len(shape) - 1 for shape, dim in tiles)
+    cost, clocks = CostModel(target), 0
+    for op in group:
+        left, result = (op.operands[n].type for n in (0, 2))  # type: ignore[attr-defined]
+        clocks += cost.product_clocks(num_elements(result.shape) * left.shape[-1], left.elem.bits)
     best, bits = None, log2_warps
     for taken in range(most, -1, -1):
         columns = log2_warps - taken
         # maxima and sums of words come from as many warps to each lane that has the row
         read, held = along << rows + columns + 5 + mma.ROW_LANES + columns, 0
+        stay = again = 0  # left operands that stay: what a warp holds of them, or reads
         for op, atom in zip(group, atoms, strict=True):
             left, right, result = (v.type for v in op.operands[:3])  # type: ignore[attr-defined]
             if atom is None or log2(result.shape[-1]) - columns < atom.n + 1:
@@ -266,10 +271,14 @@ def _row_bits(group: list[Op], log2_warps: int, target: Any) -> int:
             held += num_elements(result.shape) * result.elem.bits >> log2_warps
             size = num_elements(left.shape) * left.elem.bits
             if is_invariant(op.operands[0], op.block):
-                held += size >> taken
+                stay += size >> taken
+                again += size << columns
             else:
                 read += size << columns
-        if best is None or read < best and held >> 10 <= CostModel.few_rows_registers:
+        fits = held + stay >> 10 <= CostModel.few_rows_registers
+        read += 0 if fits else again
+        # what is read again is worth it where products wait for it
+        if best is None or read < best and (fits or best > clocks * 8 * CostModel.bank_bytes):
             best, bits = read, taken
     return bits
 
