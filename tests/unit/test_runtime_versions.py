@@ -6,6 +6,8 @@ K or are computed, masked at every edge, nothing promised about bases, strides a
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("numpy")
@@ -146,6 +148,30 @@ def test_one_fact_that_fails_takes_the_slow_version(
     gpu_name: str, sizes: tuple[int, int, int, int, int], skew: tuple[int, int]
 ) -> None:
     assert launched(gpu_name, *sizes, skew) == 0
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_operands_of_the_slow_version_race_with_nothing(gpu_name: str, seed: int) -> None:
+    assert launched(gpu_name, 60, 61, 150, 151, 63, (1, 3), check=True, seed=seed) == 0
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("text", ["pointers", "views"])
+def test_operands_of_the_slow_version_are_stored_side_by_side(text: str, gpu_name: str) -> None:
+    """All loads of a step may be under way between two barriers, and products read what was stored."""
+    ptx = tileiras.compile(KERNEL if text == "pointers" else VIEWS, gpu_name=gpu_name, emit="ptx").ptx
+    loops = [
+        part for part in re.split(r"^\$L\d+:$", ptx, flags=re.M) if "mma.sync" in part and "ld.global" in part
+    ]
+    assert len(loops) == 1
+    before, loads, products = loops[0].split("bar.sync")
+    assert "ld.global" not in before + products and "st.shared" not in before + products
+    assert "ld.global" in loads and "st.shared" in loads and "mma.sync" not in loads
+    last, first = loads.rindex("ld.global"), loads.index("st.shared")
+    assert first < last  # the second operand is loaded when the first one may have been stored
+    assert "ldmatrix" in products
 
 
 AROUND = KERNEL.replace("%ldb: tile<i32>)", "%ldb: tile<i32>, %start: tile<i32>)").replace(

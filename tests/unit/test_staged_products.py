@@ -646,7 +646,7 @@ def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_un
 def test_fewer_warps_read_the_same_values_where_products_would_wait_for_shared_memory(
     gpu_name: str, reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sums of 64x512 by eight warps, beside queries that no registers hold: products of sm_120 take longer than what they read."""
+    """Sums of 64x512 by eight warps, beside queries that no registers hold: products on sm_120 take longer than reads."""
     text = ptx("staged_latent_attention_64", gpu_name)
     values = [line for line in text.splitlines() if "ldmatrix" in line and ".trans" in line]
     assert len(values) == 64 * 512 * 2 * reads // (8 * 32 * 16)  # bytes of a warp and instruction

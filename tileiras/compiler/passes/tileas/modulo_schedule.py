@@ -93,13 +93,14 @@ class ModuloSchedule(Pass):
     without: loads wait
     acts: staged_f16_nt on sm_90
     """
-    __slots__ = ("direct", "fed", "waits")
+    __slots__ = ("direct", "fed", "room", "waits")
 
     def run(self, func: Any, context: Context) -> bool:
         self.fed: set[Any] = (
             set()
         )  # places of loops whose loads run ahead; of two versions nothing is said of the slow one
         self.direct: dict[Op, Direct] = {}  # loads beside rings that their threads wait for
+        self.room = 0  # bytes of the largest ring or queue
         self.waits: dict[Op, str] = {}  # loops where that was tried, with the reason why they do not
         wish = getattr(func.attrs.get(KEY), "num_stages", None)
         wished = self.wished(func, context)
@@ -143,6 +144,11 @@ class ModuloSchedule(Pass):
                 if not self.transfer(op, loop, {"depth": depth}, context):
                     return False
         self.explain(context)
+        if self.room and self.waits:
+            from .store_operands import store_operands
+
+            for loop in self.waits:
+                store_operands(loop, self.room, context)
         if wished:
             from tileiras.compiler.schedule import hints
 
@@ -216,6 +222,7 @@ class ModuloSchedule(Pass):
                 if ring.parts > 1
                 else f", in {ring.steps} steps" * (ring.steps > 0),
             )  # fmt: skip
+            self.room = max(self.room, ring.slots * ring.piece)
             made = own_loads(ring)
             return {
                 made.get(load, member.op): {
@@ -224,6 +231,7 @@ class ModuloSchedule(Pass):
                 }
                 for load, member, attrs in ring.members
             }  # fmt: skip
+        self.room = max(self.room, ring.slots * sum(member.room for member in ring.members))
         one = ring.slots == 1
         context.remark(
             D.RING, loop, stages="1 stage" if one else f"{ring.slots} stages",
