@@ -127,6 +127,7 @@ PIPELINE: tuple[Row, ...] = (
         _PRODUCTS, 1, OPTIONAL),
     Row("tileas", "TileASModuloSchedule", "tileas.modulo_schedule", "ModuloSchedule", _PRODUCTS, 1, OPTIONAL,
         wish="num_stages"),
+    Row("tileas", "TileASStoreOperands", "tileas.store_operands", "StoreOperands", _PRODUCTS, 1, OPTIONAL),
     Row("tileas", "LowerTMALoadStoreToAsync", "tileas.lower_tma", "LowerTMALoadStoreToAsync", _TMA),
     Row("tileas", "TileASMaterializeAsync", "tileas.materialize_async", "MaterializeAsync", _PIPELINES),  # D08
     Row("tileas", "TileASMaterializeConvertLayout", "tileas.materialize_convert_layout", "MaterializeConvertLayout",

@@ -144,11 +144,8 @@ class ModuloSchedule(Pass):
                 if not self.transfer(op, loop, {"depth": depth}, context):
                     return False
         self.explain(context)
-        if self.room and self.waits:
-            from .store_operands import store_operands
-
-            for loop in self.waits:
-                store_operands(loop, self.room, context)
+        for loop in self.waits if self.room else ():
+            loop.attrs = {**loop.attrs, "operand_bytes": self.room}  # StoreOperands
         if wished:
             from tileiras.compiler.schedule import hints
 

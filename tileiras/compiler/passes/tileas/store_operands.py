@@ -22,6 +22,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.rings import in_units
 from tileiras.compiler.dialects.nv_tileas.types import SHARED
 from tileiras.compiler.ir.dense import num_elements
+from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
@@ -39,10 +40,26 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
-    from tileiras.compiler.ir.passes import Context
 
 
-def store_operands(loop: Op, most: int, context: Context) -> None:
+class StoreOperands(Pass):
+    NAME = "TileASStoreOperands"
+    SUMMARY = "Store operands that no copy can bring side by side between two barriers"
+    """
+    does: in the slow version of a loop, what a product's operands are loaded as goes to shared memory behind one barrier
+    without: all loads of a step wait in registers; a few bytes may be spilled
+    acts: matmul_f16_128 on sm_80
+    """
+
+    def run(self, func: Any, context: Context) -> bool:
+        for loop in [op for op in func.walk() if "operand_bytes" in op.attrs]:
+            most = loop.attrs["operand_bytes"]
+            loop.attrs = {name: value for name, value in loop.attrs.items() if name != "operand_bytes"}
+            _store_operands(loop, most, context)
+        return True
+
+
+def _store_operands(loop: Op, most: int, context: Context) -> None:
     """The operands of each product of a loop, where both are loaded and fit `most` bytes together."""
     for product in [op for op in loop.regions[0].block.ops if op.spec.name in PRODUCTS]:
         if len(product.operands) > 3 or "atom" in product.attrs or mma_sync(product, context.target) is None:
