@@ -145,7 +145,7 @@ def test_scores_of_few_rows_turn_beside_their_sums(name: str) -> None:
     assert done.word == PASS, done.reason
 
 
-DECODING = ("staged_latent_512_of_16_rows", "staged_latent_256_of_32_rows", "staged_paged_attention")
+DECODING = ("staged_latent_512_of_16_rows", "staged_latent_256_of_32_rows", "staged_latent_attention")
 
 
 @pytest.mark.parametrize("name", DECODING)

@@ -63,7 +63,26 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
     stored = sum(stored_bytes(op, 0) for op in sums)
     if CostModel.least_stages * stage + stored > CostModel(target).shared_bytes:
         return f"{CostModel.least_stages} stages of {stage} bytes do not fit shared memory"
+    stays, goes = _clocks(scores, sums, stage)
+    if stays < goes:
+        return f"it takes {stays} clocks of shared memory a step, in tensor memory {goes} of issue"
     return sums
+
+
+def _clocks(scores: list[Op], sums: list[Op], stage: int) -> tuple[int, int]:
+    """Clocks of a step, about: of shared memory by mma.sync, where two groups of warps with 16 rows each read all operands, and
+    of issue in tensor memory, where threads read none."""
+    cost = CostModel
+    rows, keys = scores[0].result.type.shape  # type: ignore[attr-defined]
+    parts = rows // tcgen05.FEW[0]
+    read = sum([stored_bytes(op, 1) for op in (*scores, *sums)])
+    stays = (stage + parts * read) // cost.bank_bytes + parts * cost.few_rows_exchange
+    threads = 32 << WARPGROUP
+    types: list[Any] = [op.result.type for op in sums]
+    held = sum(num_elements(type.shape) for type in types) // threads
+    copies = stage // (16 * threads)
+    goes = cost.few_rows_instructions + cost.few_rows_of_key * keys + cost.few_rows_of_copy * copies
+    return stays, goes + int(cost.few_rows_of_sums * held)
 
 
 def _may_turn(op: Op, target: Any) -> bool:

@@ -159,6 +159,8 @@ def chosen(func: Op, analyses: Analyses, log2_warps: int) -> frozenset[Op]:
         assert body is not None
         products = [op for op in body.ops if op.spec.name in PRODUCTS]
         if all(op in staged and _suits(op, staged[op], target, log2_warps) for op in products):
+            if all(is_repeated(op) for op in products):
+                continue  # scores alone are read less by mma.sync
             if _fits(products, staged, target, log2_warps):
                 found.update(products)
     return frozenset(found)

@@ -146,6 +146,13 @@ class CostModel:
     log2_vector = 2  # of elements that a thread has side by side where nothing is known (S)
     # ---- instructions
     copy_instructions = 6  # of a cp.async, with its addresses and what it compares with extents (S)
+    few_rows_instructions = (
+        140  # of a step of attention of 16 or 32 rows in tensor memory, with none of its keys (S)
+    )
+    few_rows_of_key = 2  # .. of each key: half a row of scores a thread (S)
+    few_rows_of_copy = 4  # .. of each 16 bytes that a thread copies (S)
+    few_rows_of_sums = 1.5  # .. of each sum of a thread that is scaled (S)
+    few_rows_exchange = 40  # clocks of shared memory for maxima and scores of 16 rows, by mma.sync (S)
     arrival_instructions = 14  # of a warp and step that an mbarrier takes more than a group and a barrier (S)
     warpgroup_depth = 16  # of 16-bit elements along K that a wgmma takes, or as many bytes of others (F)
     unflushed_exponential = 4  # of ex2.approx with subnormal results (S)
