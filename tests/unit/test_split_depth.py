@@ -14,11 +14,13 @@ import numpy as np
 
 import tileiras
 from tests.corpus.check import PASS, launch_case
+from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of
 from tileiras.compiler.passes.loops import split_depth
 
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120"]
+WARPS_ALONE = ["sm_80", "sm_90", "sm_120"]  # the others multiply in tensor memory
 ROWS, KEYS, COLUMNS = 16, 128, 64
 
 
@@ -145,7 +147,7 @@ def split(text: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> bool:
         return tileiras.compile(text, gpu_name=gpu_name, emit="ptx").ptx != ptx
 
 
-@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("gpu_name", WARPS_ALONE)
 def test_only_what_stays_finite_is_split(gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert split(kernel("factor"), gpu_name, monkeypatch)
     assert not split(kernel("late"), gpu_name, monkeypatch)
@@ -162,7 +164,7 @@ def barriers(text: str, gpu_name: str) -> int:
 
 
 @pytest.mark.usefixtures("undivided")
-@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("gpu_name", WARPS_ALONE)
 def test_totals_of_exponentials_meet_behind_the_loop(gpu_name: str) -> None:
     """Only maxima cross shared memory in a step (TileAASumsBehind), and totals, too, where what scales them may be infinite."""
     joined = kernel("factor")
@@ -180,3 +182,22 @@ def test_infinity_times_a_warp_without_keys_is_infinite() -> None:
 def test_a_kernel_of_the_corpus(gpu_name: str) -> None:
     done = launch_case(CASES["attention_full_f16"], "emulator", gpu_name, 300, check=True, seed=3)
     assert done.word == PASS, done.reason
+
+
+@pytest.mark.parametrize("gpu_name", WARPS_ALONE)
+def test_warps_share_out_the_depth_of_scores_whose_queries_are_too_many_for_registers(gpu_name: str) -> None:
+    """16 rows of 576 columns, 32 keys, four warps: each reads its part of the keys (18 times ldmatrix), its columns of the values
+    (16) and scores (2) in the loop, and of the queries none. All queries were 36 more."""
+    case = CASES["staged_latent_512_of_16_rows"]
+    ptx = tileiras.compile(bytecode_path(case), gpu_name=gpu_name, emit="ptx").ptx
+    copying = [loop for loop in loops_of(ptx) if "cp.async" in loop and "mma.sync" in loop]
+    assert copying and all(loop.count("ldmatrix") == 36 for loop in copying)
+    done = launch_case(case, "emulator", gpu_name, 300, check=True, seed=5)
+    assert done.word == PASS, done.reason
+
+
+def test_warps_that_hold_all_queries_share_out_keys() -> None:
+    case = CASES["staged_latent_attention"]  # 16 rows of 160 columns
+    ptx = tileiras.compile(bytecode_path(case), gpu_name="sm_80", emit="ptx").ptx
+    copying = [loop for loop in loops_of(ptx) if "cp.async" in loop and "mma.sync" in loop]
+    assert copying and all(loop.count("bar.sync") == 4 for loop in copying)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.target import mma, tcgen05, wgmma
 from tileiras.compiler.target.cost import CostModel
 
-from . import tensor_memory
+from . import shared_depth, tensor_memory
 from .byte_fragments import chained, turned
 from .instructions import mma_sync
 from .loops import staged_products
@@ -87,6 +87,10 @@ class ProductLayouts:
             scale_layout(op, which, v.type, warps, self._target) for which, v in enumerate(op.operands[3:])
         ]
         return [*sides, result, *scales], result
+
+    def joined(self, op: Op) -> LinearLayout | None:
+        """Where the sum of the parts lies that warps have of a product; None of other reductions."""
+        return shared_depth.joined(op, self._log2_warps, self._target)
 
     def leaves_in_rows(self, op: Op) -> bool:
         """Whether a store in a loop of tensor memory has no room to turn its tile."""

@@ -52,6 +52,10 @@ class NoProducts:
     in_tensor_memory: Any = {}
     copied: dict[Op, Any] = {}
 
+    @staticmethod
+    def joined(op: Op) -> None:
+        """No reduction joins parts of one."""
+
 
 def _products(func: Op, analyses: Analyses, log2_warps: int) -> Any:
     """How the products of a function lie; what chooses that is loaded for functions that have some."""

@@ -216,8 +216,11 @@ def _broadcast(inf: Inference, op: Op) -> Any:
 def _reduce(inf: Inference, op: Op) -> Any:
     layout = inf.best(list(op.operands))
     assert layout is not None
-    result = reduced(layout, op.operands[0].type.shape, op.attr("dim"))  # type: ignore[attr-defined]
-    return [layout] * len(op.operands), [_spread(inf, op, layout, result)] * len(op.results)
+    result = inf.products.joined(op)
+    if result is None:
+        result = reduced(layout, op.operands[0].type.shape, op.attr("dim"))  # type: ignore[attr-defined]
+        result = _spread(inf, op, layout, result)
+    return [layout] * len(op.operands), [result] * len(op.results)
 
 
 def _spread(inf: Inference, op: Op, layout: LinearLayout, result: LinearLayout) -> LinearLayout:

@@ -3,6 +3,9 @@
 Before: `for .. iter(%o : 16x64) { %s = %o * %f  %n = mmaf %p, %v, %s : 16x128, 128x64, 16x64 continue %n }`.
 After:  `for .. iter(%o : 4x16x64) { %s = %o * %f'  %n = mmaf %p', %v', %s : 4x16x32, 4x32x64, 4x16x64 continue %n }`, `reduce`.
 
+Before: `%s = mmaf %q, %k, %zero : 16x512, 512x32, 16x32`, where the queries are too many for the registers of each warp.
+After:  `%t = mmaf %q', %k', %zeros : 4x16x128, 4x128x32, 4x16x32`, `%s = reduce %t` (share_depth.py).
+
 Warps have no rows to share out then: each computes the scores of keys of its own. Multiplied with columns of all values, scores
 cross shared memory in each step, and each warp reads all of them. Multiplied with the values of its own keys, they stay in
 registers. What scales the sum must be finite, as in attention: a warp whose keys are all masked has a sum of zeros, and infinity
@@ -11,32 +14,34 @@ times zero is no number where the whole sum, times infinity, is infinite.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
-from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.ir.types import F32, Dense, FloatAttr, TensorType, TileType
-from tileiras.compiler.layout.linear import LANE_BITS
+from tileiras.compiler.ir.types import F32, Dense, TensorType, TileType
+from tileiras.compiler.layout.linear import LANE_BITS, log2
 from tileiras.compiler.passes.tileaa.short_results import SHAPES, below_maximum
 from tileiras.compiler.schedule.staging import RENAMES
 from tileiras.compiler.target.cost import CostModel
 
+from .parts_joined import joined
+from .share_depth import share_depth
 from .widen_sums import may_end_early
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-ROUNDED = {"rounding_mode": "nearest_even"}
-
 
 class SplitDepth(Pass):
     NAME = "TileAASplitDepth"
     SUMMARY = "Keep a sum for each warp where warps share out keys, not rows"
     """
-    does: products of scores that have one instruction's rows keep a sum for each warp, of its own keys, joined behind the loop
-    without: all scores cross shared memory in each step
+    does: products of scores that have one instruction's rows keep a sum for each warp, of its own keys, joined behind the loop;
+      of scores whose queries are too many for registers, as those of a latent are, each warp has a part of K, joined in the step
+    without: all scores cross shared memory in each step; each warp reads all queries
     acts: attention_full_f16 on sm_90
     """
     __slots__ = ()
@@ -52,7 +57,35 @@ class SplitDepth(Pass):
             if factor is not None:
                 _split(product, factor[0], warps)
                 context.analyses.drop()
+        self.share(func, warps, context)
         return True
+
+    @staticmethod
+    def share(func: Any, warps: int, context: Context) -> None:
+        """Scores whose queries are too many for each warp's registers: each has a part of K."""
+        from tileiras.compiler.schedule import tensor_memory
+        from tileiras.compiler.schedule.loops import staged_products
+        from tileiras.compiler.schedule.shared_depth import links_to_share
+
+        if context.target is None:
+            return
+        staged = context.analyses.get(staged_products, func)
+        elsewhere = tensor_memory.chosen(func, context.analyses, log2(warps)) if staged else ()
+        shared = False
+        for product in [op for op in func.walk() if op in staged and op not in elsewhere]:
+            links = links_to_share(product, warps, staged, context.target)
+            if isinstance(links, str):
+                context.remark(D.READS_ALL_DEPTH, product, reason=links)
+            elif links:
+                rows, depth = (
+                    product.result.type.shape[0],
+                    sum([op.operands[0].type.shape[1] for op in links]),
+                )  # type: ignore[attr-defined]
+                context.remark(D.SHARES_DEPTH, product, rows=rows, depth=depth, parts=warps)
+                share_depth(links, warps)
+                shared = True
+        if shared:
+            context.analyses.drop()
 
 
 def _worthwhile(product: Op, warps: int, target: Any) -> tuple[Op | None] | None:
@@ -167,23 +200,8 @@ def _split(product: Op, scale: Op | None, parts: int) -> None:
             by.erase()
     result = loop.results[number]
     result.type = type
-    inner, one = Block(), TensorType(F32, (), None)
-    add = inner.append(
-        create(
-            tileaa.BY_NAME["addf"],
-            (inner.add_arg(one), inner.add_arg(one)),
-            (one,),
-            dict(ROUNDED),
-            (),
-            product.loc,
-        )
-    )
-    inner.append(create(tileaa.BY_NAME["yield"], (add.result,), (), {}, (), product.loc, (1,)))
-    attrs = {"dim": 0, "identities": (FloatAttr(F32, 0),)}
-    joined = create(
-        tileaa.BY_NAME["reduce"], (result,), (whole,), attrs, [Region([inner])], product.loc, (1,)
-    )
     following = loop.block.ops[loop.block.ops.index(loop) + 1]
-    result.replace_all_uses_with(joined.result)
-    joined.set_operand(0, result)
-    loop.block.insert_before(following, joined)
+    users = list(result.uses)
+    whole_sum = joined(result, whole, following)
+    for user, at in users:
+        user.set_operand(at, whole_sum)

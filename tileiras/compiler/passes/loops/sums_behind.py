@@ -123,18 +123,18 @@ def warps_of_columns(func: Any, tile: Value, context: Context) -> int:
 
     type: Any = tile.type
     scores = product_of(tile, tile.op.block) if tile.op is not None else None
-    if (
-        scores is None
-        or scores.result.type.shape != type.shape
-        or KEY not in func.attrs
-        or context.target is None
-    ):  # type: ignore[attr-defined]
+    if scores is None or KEY not in func.attrs or context.target is None:
         return 1
     layouts = ProductLayouts(func, context.analyses, log2(func.attrs[KEY].num_warps))
-    found = layouts.of(scores)
-    if found is None or scores in layouts.in_tensor_memory:
+    layout = None
+    if scores.result.type.shape == type.shape:  # type: ignore[attr-defined]
+        found = layouts.of(scores)
+        layout = found[1] if found is not None and scores not in layouts.in_tensor_memory else None
+    elif scores.result.uses and (user := scores.result.uses[0][0]).spec.name == "reduce":
+        layout = layouts.joined(user)  # of the parts of K that warps have
+    if layout is None:
         return 1
-    of_columns = [bit for bit in found[1].warp if bit & type.shape[1] - 1]
+    of_columns = [bit for bit in layout.warp if bit & type.shape[1] - 1]
     parts = 1 << len(of_columns)
     return parts if all(bit >= type.shape[1] // parts for bit in of_columns) else 1  # the uppermost bits
 
