@@ -104,13 +104,14 @@ def launched(
     ldb: int,
     skew: tuple[int, int],
     text: str = KERNEL,
+    types: tuple[type, type] = (np.float16, np.float32),
     **more: object,
 ) -> int:
     """Runs the kernel against NumPy; how many asynchronous copies of 16 bytes it issued."""
     rng = np.random.default_rng(m + n + k + lda + ldb)
-    flat = [rng.integers(-3, 4, size + 8).astype(np.float16) for size in (m * lda + k, k * ldb + n)]
+    flat = [rng.integers(-3, 4, size + 8).astype(types[0]) for size in (m * lda + k, k * ldb + n)]
     a, b = (place(x)[s:] for x, s in zip(flat, skew))
-    c, profile = place(np.full((M, N), 7, np.float32)), Profile()
+    c, profile = place(np.full((M, N), 7, types[1])), Profile()
     args = [a, b, c, *map(np.int32, (m, n, k, lda, ldb))]
     tileiras.launch(
         text, "k", grid=1, args=args, target="emulator", gpu_name=gpu_name, profile=profile, **more
@@ -157,11 +158,23 @@ def test_operands_of_the_slow_version_race_with_nothing(gpu_name: str, seed: int
     assert launched(gpu_name, 60, 61, 150, 151, 63, (1, 3), check=True, seed=seed) == 0
 
 
+BYTES = KERNEL.replace("f16", "i8").replace("<i8: 0.0>", "<i8: 0>").replace("<f32: 0.0>", "<i32: 0>")
+BYTES = BYTES.replace("f32", "i32").replace("mmaf %x, %y, %acc :", "mmai %x, %y, %acc signed signed :")
+
+
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu_name", TARGETS)
-@pytest.mark.parametrize("text", ["pointers", "views"])
+def test_bytes_of_the_slow_version_race_with_nothing(gpu_name: str) -> None:
+    given = (gpu_name, 60, 61, 150, 151, 63, (1, 3), BYTES, (np.int8, np.int32))
+    assert launched(*given, check=True, seed=1) == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("text", ["pointers", "views", "bytes"])
 def test_operands_of_the_slow_version_are_stored_side_by_side(text: str, gpu_name: str) -> None:
     """All loads of a step may be under way between two barriers, and products read what was stored."""
-    ptx = tileiras.compile(KERNEL if text == "pointers" else VIEWS, gpu_name=gpu_name, emit="ptx").ptx
+    source = {"pointers": KERNEL, "views": VIEWS, "bytes": BYTES}[text]
+    ptx = tileiras.compile(source, gpu_name=gpu_name, emit="ptx").ptx
     loops = [
         part for part in re.split(r"^\$L\d+:$", ptx, flags=re.M) if "mma.sync" in part and "ld.global" in part
     ]

@@ -82,10 +82,11 @@ class _Operand:
         self.size: int = type.elem.bytes
         self.bytes = num_elements(type.shape) * self.size
         layout: Any = chain[-1].result.type.layout  # type: ignore[attr-defined]
-        along = arrange(type.shape, neighbours(self.source), self.size)
-        self.columns = along
-        if matrix_load(along, layout, self.size) is None:
-            self.columns = arrange(type.shape, len(type.shape) - 1, self.size)
+        last = len(type.shape) - 1
+        ways = dict.fromkeys((neighbours(self.source), *range(last, -1, -1)))
+        places = [arrange(type.shape, unit, self.size) for unit in ways]
+        read = [columns for columns in places if matrix_load(columns, layout, self.size) is not None]
+        self.columns = read[0] if read else arrange(type.shape, last, self.size)
 
     @staticmethod
     def of(value: Value, product: Op) -> _Operand | None:
