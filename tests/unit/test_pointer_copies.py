@@ -92,6 +92,23 @@ def test_rows_that_a_list_names_are_loaded_an_iteration_before_their_copies(name
     assert all(re.search(rf"setp\.lt\.u32 %p\d+, {r}, ", loop) for r in rows)
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("gpu_name", TENSOR)
+@pytest.mark.parametrize("name", ["pointers_rows_through_view", "pointers_listed_through_view"])
+def test_rows_that_a_view_takes_by_number_travel_by_copies_of_16_bytes(name: str, gpu_name: str) -> None:
+    text = kernel(name, gpu_name)
+    assert TENSOR[gpu_name] in text
+    (loop,) = [loop for loop in loops_of(text) if "cp.async.cg.shared.global" in loop]
+    assert "cp.async.wait_group 0" not in loop and "st.shared" not in loop and "ld.shared.u16" not in loop
+    assert loop.count("bar.sync") == ("cp.async.wait_group" in loop)  # numbers are where they are needed
+
+
+def test_rows_that_begin_anywhere_are_not_copied() -> None:
+    for text in kernel("pointers_rows_from_anywhere", "sm_80").split("cp.async.")[1:]:
+        assert not text.startswith("ca.shared.global")
+    assert "ld.global.b16" in kernel("pointers_rows_from_anywhere", "sm_80")
+
+
 @pytest.mark.parametrize(
     ("name", "widths"),
     [

@@ -99,6 +99,59 @@ for name, d, tile, rows in (
         lambda a, b, ids, c: {3: (wide(a)[0] @ taken(wide(b)[0], ids)).astype("f4")},
     )
 
+for name, d, div in (("", "f16", 16), ("_bytes", "e4m3", 16), ("_unproven", "bf16", 1)):
+    tile = (64, 64, 128 if d == "e4m3" else 32)
+    case(
+        f"pointers_rows_through_view{name}",
+        "rows_through_view",
+        [Array(d, 2, div=div), A(d, 2), A("i32", 1), A("f32", 2), *tile],
+        (2, 2),
+        lambda rng, d=d, div=div: (
+            whole(rng, (48, 272 - 9 * (div == 1)), d),
+            whole(rng, (272, 80), d),
+            integers(rng, 96, "i32", -3, 60),
+            like((96, 80)),
+        ),
+        lambda a, b, ids, c: {3: (taken(wide(a)[0], ids) @ wide(b)[0][: a.shape[1]]).astype("f4")},
+        since="13.3",
+        min_arch=90 if d == "e4m3" else 75,
+        tags=("fp8",) if d == "e4m3" else (),
+    )
+
+for name, d, tile, rows in (("", "f16", (128, 128, 64), 300), ("_bf16_wide", "bf16", (64, 256, 32), 75)):
+    case(
+        f"pointers_listed_through_view{name}",
+        "listed_through_view",
+        [A(d, 2), A(d, 2), A("i32", 1), A("f32", 2), *tile],
+        (2, 1),
+        lambda rng, d=d, tile=tile, rows=rows: (
+            whole(rng, (2 * tile[0] - 16, 4 * tile[2] + 16), d),
+            whole(rng, (rows, tile[1] - 16), d),
+            integers(rng, 4 * tile[2] + 16, "i32", -3, rows + 9),
+            like((2 * tile[0] - 16, tile[1] - 16)),
+        ),
+        lambda a, b, ids, c: {3: (wide(a)[0] @ taken(wide(b)[0], ids)).astype("f4")},
+        since="13.3",
+    )
+
+case(
+    "pointers_rows_from_anywhere",
+    "rows_from_anywhere",
+    [A("f16", 2), A("f16", 2), A("i32", 1), A("f32", 2), Scalar("i32"), 64, 64, 32],
+    (2, 1),
+    lambda rng: (
+        whole(rng, (48, 144), "f16"),
+        whole(rng, (112, 64), "f16"),
+        integers(rng, 96, "i32", -3, 60),
+        like((96, 64)),
+        37,
+    ),
+    lambda a, b, ids, c, start: {
+        3: (taken(wide(a)[0], ids)[:, start:] @ wide(b)[0][: a.shape[1] - start]).astype("f4")
+    },
+    since="13.3",
+)
+
 case(
     "pointers_listed_pages",
     "listed_pages",

@@ -122,6 +122,44 @@ def listed_rows(a, b, ids, c, M: Const, N: Const, K: Const):
 
 
 @ct.kernel
+def rows_through_view(a, b, ids, c, M: Const, N: Const, K: Const):
+    """As `gathered_rows`, through a view that takes its rows by number."""
+    i, j = ct.bid(0), ct.bid(1)
+    rows = ct.load(ids, (i,), (M,), padding_mode=ZERO)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load_advanced_indexing(a, (rows, ct.Slice(k * K, K)), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def listed_through_view(a, b, ids, c, M: Const, N: Const, K: Const):
+    """As `listed_rows`, through such a view."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        rows = ct.load(ids, (k,), (K,), padding_mode=ZERO)
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load_advanced_indexing(b, (rows, ct.Slice(j * N, N)), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def rows_from_anywhere(a, b, ids, c, start, M: Const, N: Const, K: Const):
+    """The columns of the rows begin at a number of which nothing is known."""
+    i = ct.bid(0)
+    rows = ct.load(ids, (i,), (M,), padding_mode=ZERO)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(b.shape[0], K)):
+        x = ct.load_advanced_indexing(a, (rows, ct.Slice(k * K + start, K)), padding_mode=ZERO)
+        acc = ct.mma(x, ct.load(b, (k, 0), (K, N), padding_mode=ZERO), acc)
+    ct.store(c, (i, 0), acc)
+
+
+@ct.kernel
 def listed_pages(a, b, pages, c, M: Const, N: Const, K: Const):
     """Rows of both operands by a table of pages of 16 rows, whose numbers are gathered themselves."""
     i, j = ct.bid(0), ct.bid(1)

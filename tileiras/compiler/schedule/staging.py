@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas.rings import in_units
 from tileiras.compiler.ir.dense import dense_bits, num_elements
-from tileiras.compiler.ir.types import PartitionView, Ptr, StridedView
+from tileiras.compiler.ir.types import TILE_VIEWS, GatherScatterView, Ptr, StridedView
 from tileiras.compiler.ir.views import unit_dim, view_dims
 from tileiras.compiler.layout.linear import LinearLayout, blocked, log2
 from tileiras.compiler.layout.shared import arrange
@@ -116,19 +116,25 @@ def unit_dimension(op: Op, untold: bool = False) -> int:
     if op.spec.name != "load_view_tko":
         return -1
     view: Any = op.operand("view").type  # type: ignore[union-attr]
-    if not isinstance(view, (PartitionView, StridedView)) or view.padding not in (None, "zero"):
+    if not isinstance(view, TILE_VIEWS) or view.padding not in (None, "zero"):
         return -1
     tensor = view.view
     if isinstance(tensor.elem, Ptr) or tensor.elem.bits < 8:
         return -1
     dims, last = view_dims(view), len(tensor.strides) - 1
+    if isinstance(view, GatherScatterView):
+        return unit_dim(view)
     if untold and 1 not in tensor.strides and last in dims and tensor.strides[last] is None:
         return dims.index(last) if view.tile[dims.index(last)] > 1 else -1
     return unit_dim(view)
 
 
-def start_bytes(view: Any, unit: int) -> int:
-    """A power of two that divides the distance in bytes of neighbouring tiles along the contiguous dimension."""
+def start_bytes(op: Op, unit: int, facts: Facts) -> int:
+    """A power of two that divides the distance in bytes of neighbouring tiles along the contiguous dimension; of a gather, the
+    place at which its rows begin."""
+    view: Any = op.operand("view").type  # type: ignore[union-attr]
+    if isinstance(view, GatherScatterView):
+        return facts.start_divisor(op, unit) * int(view.view.elem.bytes)
     steps = view.traversal if isinstance(view, StridedView) else view.tile  # type: ignore[attr-defined]
     return int((steps[unit] & -steps[unit]) * view.view.elem.bytes)
 
@@ -144,10 +150,10 @@ def missing(op: Op, loop: Op, facts: Facts, chunk: int) -> dict[Value, int] | No
         return None
     view: Any = value.type
     size = view.view.elem.bytes
-    if min(view.tile[unit] * size, start_bytes(view, unit)) < chunk:
+    if min(view.tile[unit] * size, start_bytes(op, unit, facts)) < chunk:
         return None
     needs: dict[Value, int] = {}
-    along = facts.dynamic_stride(value, view.dim_map[unit] if view.dim_map else unit)
+    along = facts.dynamic_stride(value, view_dims(view)[unit])
     if along is not None:
         needs[along] = ONE
     if facts.pointer_alignment(value) < chunk:

@@ -189,7 +189,7 @@ COPY_VIEW = OpSpec(  # cp.async of a tile of a view; elements outside of the vie
     "async.copy_view", dialect=D,
     doc="Copies a tile of a view to shared memory, nobody waits; elements outside of the view arrive as zeros.",
     operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int"), Arg("runs", "scalar:int"), Arg("view", "any"),
-              Arg("index", "scalar:int", VARIADIC), Arg("token", "token", OPTIONAL)),
+              Arg("index", "tile:int", VARIADIC), Arg("token", "token", OPTIONAL)),
     attrs=(Attr("start", "i64"), Attr("width", "i64"), Attr("inbounds", "bools", optional=True), _TOGETHER),
 )  # fmt: skip
 COPY_POINTERS = OpSpec(  # cp.async of what a tile of pointers points at; what is masked off arrives as zeros

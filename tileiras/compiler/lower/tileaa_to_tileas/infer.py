@@ -8,7 +8,7 @@ never decide a layout.
 
 from __future__ import annotations
 
-from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.ir.types import GatherScatterView, TensorType
 from tileiras.compiler.layout.linear import (
     LinearLayout,
     blocked,
@@ -25,7 +25,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 from .rows import before_broadcast, behind, reduced_bits, within_warps
-from .rules import RULES
+from .rules import RULES, project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,9 +195,13 @@ class Inference:
         of the copying threads. Rows that a list names, which are loaded an iteration ahead, lie where these broadcast them."""
         found: dict[Value, LinearLayout] = {}
         for op, plan in self.products.copied.items():
-            if op.spec.name != "load_ptr_tko":
-                continue
             layout = plan.laid_out(self.log2_warps)
+            if op.spec.name != "load_ptr_tko":
+                view: Any = op.operand("view").type  # type: ignore[union-attr]
+                if isinstance(view, GatherScatterView):
+                    rows = op.group("index")[view.sparse_dim]
+                    self._listed(rows, op, project(layout, dim_bits(view.tile)[view.sparse_dim]), found)
+                continue
             work = [v for v in (op.operand("source"), op.operand("mask")) if v is not None]
             shape = work[0].type.shape  # type: ignore[attr-defined]
             while work:
@@ -210,11 +214,16 @@ class Inference:
                     work += maker.operands if maker is not None else ()
                 elif maker.spec.name == "broadcast":
                     rows = maker.operands[0]
-                    loads, values = behind(rows)
-                    if loads and all(each.block is op.block and is_index(each, op.parent) for each in loads):
-                        small = before_broadcast(layout, rows.type.shape, shape)  # type: ignore[attr-defined]
-                        found.update((v, small) for v in values if v not in found)
+                    self._listed(rows, op, before_broadcast(layout, rows.type.shape, shape), found)  # type: ignore[attr-defined]
         return found
+
+    @staticmethod
+    def _listed(rows: Value, op: Op, layout: LinearLayout, found: dict[Value, LinearLayout]) -> None:
+        """Adds what the rows of a load are computed from, where that is loaded an iteration ahead."""
+        loads, values = behind(rows)
+        if op.parent is not None and loads:
+            if all(each.block is op.block and is_index(each, op.parent) for each in loads):
+                found.update((v, layout) for v in values if v not in found)
 
     def _beside(self, product: Op) -> None:
         """What is computed from rows and columns to meet a product's result, as factors that fade: it lies as the result does."""

@@ -157,7 +157,7 @@ class Facts:
         for d, m in enumerate(view_dims(type)):
             if d != unit:
                 alignment = min(alignment, self.stride_alignment(view, m, size))
-        return min(alignment, size * self._start_divisor(op, unit))
+        return min(alignment, size * self.start_divisor(op, unit))
 
     def view_together(self, op: Op, unit: int) -> int:
         """Neighbours of a row that are inside of the tensor, or outside, together; more than there are where all are inside."""
@@ -166,9 +166,9 @@ class Facts:
         if inbounds and inbounds[unit]:
             return MAX_DIVISOR
         extent = self.extent_divisor(view, view_dims(view.type)[unit])
-        return min(extent, self._start_divisor(op, unit))
+        return min(extent, self.start_divisor(op, unit))
 
-    def _start_divisor(self, op: Op, unit: int) -> int:
+    def start_divisor(self, op: Op, unit: int) -> int:
         """A power of two that divides the element at which each row of a tile begins, beside its extent."""
         type: Any = op.operand("view").type  # type: ignore[union-attr]
         if isinstance(type, StridedView):

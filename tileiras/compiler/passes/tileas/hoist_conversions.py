@@ -281,7 +281,10 @@ class HoistConversions(Pass):
                     body.ops.remove(op)
                     loop.block.insert_before(loop, op)
                     continue
-                if any(products) or not op.result.type.layout.inv:  # type: ignore[attr-defined]
+                named = all(
+                    user.spec.name == "load_view_tko" for user, _ in op.result.uses
+                )  # the rows of a gather
+                if any(products) or not named and not op.result.type.layout.inv:  # type: ignore[attr-defined]
                     continue
             if any(f"restage_{SIDES[i]}" in u.attrs for u, i in op.result.uses if i < len(SIDES)):
                 continue  # it will be stored in front of the loop from the layout that it has
