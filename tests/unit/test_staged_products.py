@@ -413,6 +413,7 @@ WRITTEN_BACK = {  # left and right operand, as the remark says
     "staged_e4m3_nn": ("where it was loaded", "written back to where it was loaded"),
     "staged_converted_w8a16_nt": ("where it was loaded", "written back to 2 buffers of its own"),
     "staged_converted_a8w16": ("in registers", "where it was loaded"),
+    "staged_converted_rounded_left": ("in registers", "where it was loaded"),
     "staged_converted_w4a16": ("where it was loaded", "written back to a buffer of its own"),
 }
 
@@ -424,6 +425,12 @@ def test_operands_that_wgmma_does_not_read_as_loaded_are_written_back(name: str)
     left, right = WRITTEN_BACK[name]
     said = [d.message for d in program.diagnostics if d.diag.code == "AS-0308"]
     assert said and all(f"left operand {left}, " in m and m.endswith(f"right operand {right}") for m in said)
+
+
+def test_words_that_are_turned_are_read_as_fragments_from_where_they_were_copied_to() -> None:
+    (loop,) = [each for each in loops_of(ptx("staged_converted_turned_tf32", "sm_90")) if "wgmma" in each]
+    assert "ld.shared.b32" in loop
+    assert loop.count("st.shared.v4") == 32 * 64 * 4 // 16 // 256  # the right operand alone
 
 
 @pytest.mark.parametrize("name", WRITTEN_BACK)
@@ -587,6 +594,12 @@ def test_what_changes_its_layout_in_two_rounds_leaves_room_for_a_queue() -> None
 def test_sixteen_warps_only_where_eight_do_not_hold_what_is_alive(name: str, threads: int) -> None:
     """Eight warps of 255 registers hold as much as sixteen of 128, and read operands half as often."""
     assert f".reqntid {threads}" in ptx(name, "sm_80")
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+def test_sums_that_a_loop_carries_around_another_get_warps(gpu_name: str) -> None:
+    """128x128 of both: four warps would hold 256 registers a thread."""
+    assert ".reqntid 256" in ptx("staged_converted_groups_of_steps", gpu_name)
 
 
 def test_a_sum_in_tensor_memory_is_read_back_by_two_warpgroups() -> None:

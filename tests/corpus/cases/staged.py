@@ -584,6 +584,44 @@ converted(
     tags=("fp8",),
     **F32,
 )
+converted(
+    "staged_converted_rounded_left",
+    "rounded_left",
+    [A("f32", 2), A("bf16", 2), A("f32", 2), 128, 128, 64],
+    (2, 2),
+    lambda rng: (
+        rng.integers(-9, 10, (144, 208)).astype("f4"),
+        uniform(rng, (144, 208), "bf16", -1, 1),
+        like((144, 144)),
+    ),
+    lambda a, w, c: {2: (wide(a)[0] @ wide(w)[0].T).astype("f4")},
+    **F32,
+)
+converted(
+    "staged_converted_turned_tf32",
+    "turned_tf32",
+    [A("f32", 2), A("f32", 2), A("f32", 2), 128, 64, 32],
+    (2, 2),
+    operands(160, 80, 112, "f32", "f32", "tn"),
+    expected("tn", "tf32"),
+    **F32,
+)
+converted(
+    "staged_converted_groups_of_steps",
+    "groups_of_steps",
+    [A("f16", 2), A("i8", 2), A("f32", 2), A("f32", 2), 128, 128, 64, 2],
+    (2, 1),
+    lambda rng: (
+        uniform(rng, (144, 320), "f16", -1, 1),
+        integers(rng, (320, 112), "i8"),
+        uniform(rng, (3, 112), "f32", 0, 0.1),
+        like((144, 112)),
+    ),
+    lambda a, q, s, c: {
+        3: (wide(a)[0] @ (wide(q)[0] * np.repeat(wide(s)[0], 128, axis=0)[:320])).astype("f4")
+    },
+    **F32,
+)
 
 
 def nibbles(a, q, s, c, rows=32):

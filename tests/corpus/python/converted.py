@@ -122,3 +122,42 @@ def positive_part(a, b, c, factor, M: Const, N: Const, K: Const):
         y = ct.load(b, (k, j), (K, N), padding_mode=ZERO) * factor.astype(b.dtype)
         acc = ct.mma(x, y, acc)
     ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def rounded_left(a, w, c, M: Const, N: Const, K: Const):
+    """Activations of 32 bits beside weights of 16, stored N x K."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO).astype(w.dtype)
+        y = ct.load(w, (k, j), (K, N), order="F", padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def turned_tf32(a, b, c, M: Const, N: Const, K: Const):
+    """A is stored K x M, rounded, and turned as a value."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[0], K)):
+        x = ct.load(a, (k, i), (K, M), padding_mode=ZERO).astype(ct.tfloat32)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO).astype(ct.tfloat32)
+        acc = ct.mma(ct.transpose(x), y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def groups_of_steps(a, q, scale, c, M: Const, N: Const, K: Const, G: Const):
+    """8-bit weights with a row of scales for G steps: a loop over steps in one over groups, each with a sum."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for g in range(scale.shape[0]):
+        part = ct.zeros((M, N), ct.float32)
+        for t in range(G):
+            x = ct.load(a, (i, g * G + t), (M, K), padding_mode=ZERO)
+            y = ct.load(q, (g * G + t, j), (K, N), padding_mode=ZERO)
+            part = ct.mma(x, y.astype(a.dtype), part)
+        acc = acc + part * ct.load(scale, (g, j), (1, N), padding_mode=ZERO)
+    ct.store(c, (i, j), acc)

@@ -75,7 +75,7 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     for product in products:
         type: Any = product.result.type
         if product.block not in held:
-            held[product.block] = carried_beside(product.block)
+            held[product.block] = carried_beside(product.block) + carried_around(product.block)
         held[product.block] += num_elements(type.shape) * max(1, type.elem.bits // 32)
     limit = CostModel.accumulators
     tensor = chosen(func, analyses, 2)
@@ -187,15 +187,34 @@ def only_leaves_step(op: Op) -> bool:
 def carried_beside(body: Any) -> int:
     """32-bit registers of a block that a loop carries in sums which are no product's own result; pointers, of which threads
     need one a copy, are not counted."""
-    if body.region.op.spec.name not in LOOPS:
-        return 0
+    return carried(body.ops[-1].operands) if body.region.op.spec.name in LOOPS else 0
+
+
+def carried(values: Iterable[Value]) -> int:
+    """32-bit registers of those of the values that a loop hands on which are no product's own result."""
     found = 0
-    for value in body.ops[-1].operands:
-        type = value.type
+    for value in values:
+        type: Any = value.type
         if not getattr(type, "shape", ()) or isinstance(type.elem, Ptr):
             continue
         if value.op is None or value.op.spec.name not in PRODUCTS:
             found += num_elements(type.shape) * max(1, type.elem.bits // 32)
+    return found
+
+
+def carried_around(body: Any) -> int:
+    """32-bit registers of sums that the loops around a loop carry beside its own, as where each group of steps has a scale."""
+    found, inner = 0, body.region.op
+    while (block := inner.block) is not None and block.region is not None:
+        loop = block.region.op
+        if loop.spec.name in LOOPS:
+            beside = [
+                v
+                for v in block.ops[-1].operands
+                if v.op is None or v.op.block is not block or not v.op.regions
+            ]
+            found += carried(beside)
+        inner = loop
     return found
 
 
