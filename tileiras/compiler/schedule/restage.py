@@ -182,8 +182,8 @@ def waits_in_registers(left: Value, body: Any, size: int) -> bool:
 
 
 def outgrows_stage(left: Value, body: Any) -> bool:
-    """Whether a left operand of 16 bits is computed, element by element, from a loaded tile that others read, too, or that has
-    fewer bits: it cannot be written back to where that lies."""
+    """Whether a left operand of 16 bits is computed, element by element, from a loaded tile that others read, too, or whose
+    elements have another size: it cannot be written back to where that lies."""
     work, computed, no_place = [left], False, False
     while work and len(work) < SEARCH:
         value = work.pop()
@@ -194,7 +194,7 @@ def outgrows_stage(left: Value, body: Any) -> bool:
         if op.spec.name in PRODUCTS:
             return False
         if op.spec.name in LOADS:
-            no_place = no_place or others or bytes_of(value.type) == 1
+            no_place = no_place or others or bytes_of(value.type) != 2
         elif op.spec.name in RENAMES:
             no_place = no_place or others  # each user reads the stage for itself
             work.append(op.operands[0])
