@@ -158,7 +158,7 @@ class HoistConversions(Pass):
         convert = value.op
         while convert is not None and convert.spec is tileas.CONVERT_LAYOUT:
             maker = convert.operands[0].op
-            if maker is not None and maker.spec.name == "permute" and self.brings_bytes(convert, maker):
+            if maker is not None and maker.spec.name == "permute" and self.read_turned(convert, maker):
                 convert = self.in_front_of(maker, convert, context)
                 continue
             if maker is None or not self.movable(maker) or maker.block is not convert.block:
@@ -195,9 +195,9 @@ class HoistConversions(Pass):
                 maker.erase()
             convert = following
 
-    def brings_bytes(self, convert: Op, permute: Op) -> bool:
-        """Whether what is permuted are bytes that became wider, and no element is wanted by two warps: fragments are then
-        read as bytes, from where they were copied to."""
+    def read_turned(self, convert: Op, permute: Op) -> bool:
+        """Whether what is permuted are bytes that became wider, or words, and no element is wanted by two warps: fragments are
+        then read element by element, from where they were copied to."""
         layout = convert.result.type.layout  # type: ignore[attr-defined]
         made = permute.operands[0].op
         if permute.block is not convert.block or len(permute.result.uses) != 1 or any(layout.replicated):
@@ -206,7 +206,8 @@ class HoistConversions(Pass):
             return False
         while made.spec.name not in LOADS:
             made = next(v.op for v in made.operands if v.op is not None and not one_value(v))
-        return bool(made.results[0].type.elem.bits == I8.bits < convert.result.type.elem.bits)  # type: ignore[attr-defined]
+        loaded, wanted = made.results[0].type.elem.bits, convert.result.type.elem.bits  # type: ignore[attr-defined]
+        return bool(loaded == I8.bits < wanted or loaded == I32.bits == wanted)
 
     @staticmethod
     def in_front_of(permute: Op, convert: Op, context: Context) -> Op | None:
