@@ -159,31 +159,44 @@ def test_scores_whose_rows_are_reduced_have_copies_of_their_queries_in_tensor_me
     assert done.word == PASS, done.reason
 
 
+@pytest.mark.parametrize("name", ["staged_latent_attention", "flash_cross"])
+def test_scores_whose_rows_are_reduced_have_copies_of_their_queries_in_registers(name: str) -> None:
+    """Each warp of a warpgroup has whole rows of the scores."""
+    ptx = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_90", emit="ptx").ptx
+    copying = [loop for loop in loops_of(ptx) if "cp.async" in loop and "mma" in loop]
+    assert copying and all(
+        "wgmma" in loop and "ldmatrix" not in loop and "mma.sync" not in loop for loop in copying
+    )
+    done = launch_case(CASES[name], "emulator", "sm_90", 300, check=True, seed=3)
+    assert done.word == PASS, done.reason
+
+
 ATTEND = Template(FRAMES["attend"]).substitute(rows=32, parameters="")
-WARPS = "optimization_hints = <sm_100 = {num_worker_warps_per_cta = 8}>"
+WARPS = "optimization_hints = <default = {num_worker_warps_per_cta = 8}>"
 
 
-def attend(source: str, **more: Any) -> str:
+def attend(source: str, gpu_name: str) -> str:
     """PTX of attention of 32 rows that was right."""
-    program = tileiras.compile(source, gpu_name="sm_100", emit="ptx", launch_abi="simt", **more)
+    program = tileiras.compile(source, gpu_name=gpu_name, emit="ptx", launch_abi="simt")
     rng = np.random.default_rng(0)
     q, k, v = (rng.uniform(-1, 1, (300, 128)).astype(np.float16) for _ in range(3))
     out = np.zeros((300, 128), np.float32)
     args = [q, k, v, out, np.int32(300)]
-    tileiras.launch(program, "attend", (10,), args, target="emulator", gpu_name="sm_100", check=True, seed=1)
+    tileiras.launch(program, "attend", (10,), args, target="emulator", gpu_name=gpu_name, check=True, seed=1)
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
     scores = np.exp(np.pad(q @ k.T, ((0, 0), (0, 84))))  # keys beyond the last one are zeros
     np.testing.assert_allclose(out, scores[:, :300] @ v / scores.sum(1, keepdims=True), rtol=2e-3, atol=2e-3)
     return program.ptx
 
 
-def test_scores_of_few_rows_stay_where_a_hint_wants_more_warps() -> None:
-    assert "mma.sync" not in attend(ATTEND)
-    hinted = attend(ATTEND.replace(") {", f") {WARPS} {{", 1))
-    assert "tcgen05.mma" not in hinted and "mma.sync" in hinted
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
+def test_scores_of_few_rows_stay_where_a_hint_wants_more_warps(gpu_name: str) -> None:
+    assert "mma.sync" not in attend(ATTEND, gpu_name)
+    hinted = attend(ATTEND.replace(") {", f") {WARPS} {{", 1), gpu_name)
+    assert "tcgen05.mma" not in hinted and "wgmma" not in hinted and "mma.sync" in hinted
 
 
-@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
 def test_warps_share_out_keys_where_rows_are_too_few_for_all(gpu_name: str) -> None:
     """32 rows of queries, four warps: each has all rows, and reads a quarter of the keys (8 times ldmatrix) and of
     the values (8), whose scores cross shared memory (8). Two by two they would read halves (16 and 16, and 4)."""

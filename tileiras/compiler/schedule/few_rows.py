@@ -1,16 +1,16 @@
-"""Attention of few rows, as in decoding: which loops take their products to tensor memory all the same.
+"""Attention of few rows, as in decoding: which loops have products of tensor memory or of warpgroups all the same.
 
     scores  16x32 = queries 16x576, keys^T 576x32      of the queries four copies: 64 rows, of which each warp reads 16
     sums    512x16 = values^T 512x32, scores^T 32x16   transposed: the columns of values are rows then
 
-By mma.sync warps have no rows to share out: each reads all queries again in every step. In tensor memory these are read by no
-thread, and neither are keys and values.
+By mma.sync warps have no rows to share out: each reads all queries again in every step. Copies of them stay in tensor memory, or
+in the registers of each warp of a warpgroup, and no thread reads keys and values.
 """
 
 from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.target import sm, tcgen05
+from tileiras.compiler.target import sm, tcgen05, wgmma
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None) -> list[Op] | str | None:
     """The sums of a loop that are to add up transposed beside scores of few rows; why its products stay with mma.sync; None where
-    it has no such scores, or no sums. `staged`: the loads of each product that is fed by copies; `warps` that a hint asks for."""
-    if target is None or not target.has(sm.TCGEN05):
+    the target has nothing else, or the loop no such scores, or no sums. `staged`: the loads of each product that is fed by
+    copies; `warps` that a hint asks for."""
+    if target is None or not target.has(sm.TCGEN05) and not target.has(sm.WGMMA):
         return None
     products = [op for op in body.ops if op.spec.name in PRODUCTS]
     scores = [op for op in products if is_repeated(op)]
@@ -55,17 +56,24 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
         return "another product of the loop does not add up what is made of the scores"
     if not all(op in staged and where(op, 1, staged[op]) == LOADED for op in products):
         return "keys or values do not lie in shared memory as they were loaded"
-    taken = columns(scores, WARPGROUP)
+    in_memory = target.has(sm.TCGEN05)
+    if not in_memory:
+        held = _held(scores, sums)
+        if held > CostModel.shared_depth_registers:
+            return f"queries, scores and sums take {held} registers of a thread"
+    taken = columns(scores, WARPGROUP) if in_memory else None
     shapes: list[Any] = [op.result.type.shape[::-1] for op in sums]  # type: ignore[attr-defined]
-    if taken is None or taken.total + sum(map(tcgen05.columns_of, shapes)) > tcgen05.COLUMNS:
+    if in_memory and (taken is None or taken.total + sum(map(tcgen05.columns_of, shapes)) > tcgen05.COLUMNS):
         return f"{tcgen05.COLUMNS} columns of tensor memory are too few"
     stage = sum({plan.op: plan.room for op in products for plan in staged[op]}.values())
     stored = sum(stored_bytes(op, 0) for op in sums)
     if CostModel.least_stages * stage + stored > CostModel(target).shared_bytes:
         return f"{CostModel.least_stages} stages of {stage} bytes do not fit shared memory"
     stays, goes = _clocks(scores, sums, stage)
+    if not in_memory:
+        goes = max(goes, _warpgroup_clocks(scores, sums, target))
     if stays < goes:
-        return f"it takes {stays} clocks of shared memory a step, in tensor memory {goes} of issue"
+        return f"it takes {stays} clocks of shared memory a step, and {goes} of issue or products otherwise"
     return sums
 
 
@@ -83,6 +91,25 @@ def _clocks(scores: list[Op], sums: list[Op], stage: int) -> tuple[int, int]:
     copies = stage // (16 * threads)
     goes = cost.few_rows_instructions + cost.few_rows_of_key * keys + cost.few_rows_of_copy * copies
     return stays, goes + int(cost.few_rows_of_sums * held)
+
+
+def _held(scores: list[Op], sums: list[Op]) -> int:
+    """Registers of a thread that products of warpgroups take: copies of queries, scores, and sums."""
+    threads = 32 << WARPGROUP
+    left: list[Any] = [op.operands[0].type for op in scores]
+    held = sum(wgmma.M * type.shape[1] * type.elem.bits // 32 for type in left) // threads
+    types: list[Any] = [op.result.type for op in sums]
+    last: Any = scores[-1].result.type
+    return held + (wgmma.M * last.shape[1] + sum(num_elements(type.shape) for type in types)) // threads
+
+
+def _warpgroup_clocks(scores: list[Op], sums: list[Op], target: Any) -> int:
+    """Clocks that the tensor cores need for a step, copies included."""
+    left: list[Any] = [op.operands[0].type for op in (*scores, *sums)]
+    rights: list[Any] = [op.operands[1].type for op in (*scores, *sums)]
+    rows = [wgmma.M] * len(scores) + [type.shape[0] for type in left[len(scores) :]]
+    fma = sum(m * num_elements(type.shape) for m, type in zip(rows, rights))
+    return CostModel(target).product_clocks(fma, left[0].elem.bits, "wgmma")
 
 
 def _may_turn(op: Op, target: Any) -> bool:

@@ -400,10 +400,25 @@ def no_warpgroups(product: Op) -> str | None:
         return f"it takes no {left.elem.name} with sums in {type.elem.name}"
     if len(type.shape) != 2:
         return "the tiles have a batch dimension"
+    from .tensor_memory import is_repeated
+
     (m, n), k = type.shape, left.shape[-1]
+    if m < wgmma.M and is_repeated(product) and beside_tall_sums(product):
+        m = wgmma.M
     if m < wgmma.M or n < wgmma.MIN_N or k < 1 << row[1]:
         return f"{m}x{n}x{k} is less than {wgmma.M}x{wgmma.MIN_N}x{1 << row[1]}"
     return None
+
+
+def beside_tall_sums(scores: Op) -> bool:
+    """Whether the loop of scores of few rows has other products, all of which have rows enough for warpgroups."""
+    from tileiras.compiler.target import wgmma
+
+    assert scores.block is not None
+    ops = [op for op in scores.block.ops if op.spec.name in PRODUCTS]
+    rows = [op.result.type.shape[-2:][0] for op in ops]  # type: ignore[attr-defined]
+    few: int = scores.result.type.shape[0]  # type: ignore[attr-defined]
+    return any(each >= wgmma.M for each in rows) and all(each in (few,) or each >= wgmma.M for each in rows)
 
 
 def operand_matrix(value: Value, plans: Any, which: int, size: int) -> Any:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 M, WARPS = 64, 4
+FEW = (
+    16,
+    32,
+)  # rows of which a left operand in registers has as many copies as make 64: whole ones for each warp
 MIN_N, MAX_N = 8, 256
 # operand type -> (spelling, log2 of the depth of one instruction, whether rows along M or N may be contiguous)
 TYPES = {
@@ -33,12 +37,12 @@ def row_of(elem: str) -> tuple[str, int, bool] | None:
 
 
 def split_groups(shape: Sequence[int], log2_warps: int) -> tuple[int, int] | None:
-    """Bits of the number of a warpgroup that choose rows, and those that choose columns: 64 rows to a group are the least, then
-    they share out columns. None where there is no whole one, or nothing left for it."""
+    """Bits of the number of a warpgroup that choose rows, and those that choose columns: 64 rows to a group are the least, or
+    copies of few, then they share out columns. None where there is no whole one, or nothing left for it."""
     groups = log2_warps - 2
     if groups < 0 or len(shape) != 2:
         return None
-    rows = min(groups, log2(shape[-2]) - log2(M))
+    rows = 0 if shape[-2] in FEW else min(groups, log2(shape[-2]) - log2(M))
     columns = groups - rows
     return (rows, columns) if rows >= 0 and shape[-1] >> columns >= MIN_N else None
 

@@ -633,12 +633,13 @@ remedy: Nothing is wrong. `--disable=tcgen05` lets mma.sync multiply.
 
 # TileAATurnFewRows
 FEW_ROWS = Diag(
-    "AA-0319", REMARK, "scores of {rows} rows multiply as 64 rows in tensor memory, with copies of their left operand; "
+    "AA-0319", REMARK, "scores of {rows} rows multiply as 64 rows, with copies of their left operand; "
     "sums beside them add up transposed", "TileAATurnFewRows", WORD_REMARK, kind="passed", category="tensorcore",
 )  # fmt: skip
 """
-cause: A remark of targets with tcgen05: attention of 16 or 32 rows, as in decoding. Warps would have no rows to share out.
-remedy: Nothing is wrong. `--disable=tcgen05` lets mma.sync multiply.
+cause: A remark of targets with wgmma or tcgen05: attention of 16 or 32 rows, as in decoding. By mma.sync warps would have no rows
+to share out.
+remedy: Nothing is wrong. `--disable=wgmma,tcgen05` lets mma.sync multiply.
 
 in: attend rows=32
 - $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
@@ -650,8 +651,8 @@ STAYS_FEW_ROWS = Diag(
     WORD_REMARK, kind="missed", category="tensorcore",
 )  # fmt: skip
 """
-cause: A remark of targets with tcgen05: scores of 16 or 32 rows would go to tensor memory with all other products of their loop,
-and one of these, or what they take, does not fit there.
+cause: A remark of targets with wgmma or tcgen05: scores of 16 or 32 rows would multiply as 64 with all other products of their
+loop, and one of these, or what they take, does not fit, or mma.sync takes fewer clocks.
 remedy: Nothing is wrong. Smaller tiles of keys, or no hint for the number of warps, do away with most reasons.
 
   $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all

@@ -65,12 +65,16 @@ class SplitDepth(Pass):
         """Scores whose queries are too many for each warp's registers: each has a part of K."""
         from tileiras.compiler.schedule import tensor_memory
         from tileiras.compiler.schedule.loops import staged_products
+        from tileiras.compiler.schedule.products import warpgroup_products
         from tileiras.compiler.schedule.shared_depth import links_to_share
 
         if context.target is None:
             return
         staged = context.analyses.get(staged_products, func)
-        elsewhere = tensor_memory.chosen(func, context.analyses, log2(warps)) if staged else ()
+        elsewhere: set[Op] = set()
+        if staged:
+            elsewhere |= tensor_memory.chosen(func, context.analyses, log2(warps))
+            elsewhere |= context.analyses.get(warpgroup_products, func).keys()
         shared = False
         for product in [op for op in func.walk() if op in staged and op not in elsewhere]:
             links = links_to_share(product, warps, staged, context.target)

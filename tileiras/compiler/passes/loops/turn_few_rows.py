@@ -37,7 +37,7 @@ class TurnFewRows(Pass):
     SUMMARY = "Multiply transposed what has too few rows for warpgroups and tensor memory"
     """
     does: sums of fewer than 64 rows and more columns add up transposed, for warpgroups and tensor memory; for the latter, scores
-      beside them are computed transposed, too, or, where their rows are reduced, with copies of the queries as 64 rows
+      beside them are computed transposed, too; where their rows are reduced, with copies of the queries as 64 rows, for both
     without: `mma.sync`
     acts: matmul_f16_ragged on sm_100
     """
@@ -75,7 +75,7 @@ class TurnFewRows(Pass):
 
     @staticmethod
     def beside_scores(few: list[Op], func: Any, context: Context) -> list[Op]:
-        """Sums of attention of few rows whose scores go to tensor memory as well."""
+        """Sums of attention of few rows whose scores multiply as 64 rows."""
         from tileiras.compiler.schedule.few_rows import sums_beside_scores
         from tileiras.compiler.schedule.kernel_spec import given_warps
         from tileiras.compiler.schedule.loops import staged_products
