@@ -655,15 +655,22 @@ def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_un
         check(CASES[name], gpu_name, seed, monkeypatch)
 
 
-@pytest.mark.parametrize(("gpu_name", "reads"), [("sm_80", 2), ("sm_120", 4)])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("name", "gpu_name", "read"),
+    [
+        ("staged_latent_attention_64", "sm_80", 2 * 64 * 512),
+        ("staged_latent_attention_64", "sm_120", 4 * 64 * 512),  # products take longer than reads
+        ("staged_attention_d256_bf16", "sm_80", 4 * 2 * 64 * 256),  # registers hold queries of 16 rows
+    ],
+)
 def test_fewer_warps_read_the_same_values_where_products_would_wait_for_shared_memory(
-    gpu_name: str, reads: int, monkeypatch: pytest.MonkeyPatch
+    name: str, gpu_name: str, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sums of 64x512 by eight warps, beside queries that no registers hold: products on sm_120 take longer than reads."""
-    text = ptx("staged_latent_attention_64", gpu_name)
-    values = [line for line in text.splitlines() if "ldmatrix" in line and ".trans" in line]
-    assert len(values) == 64 * 512 * 2 * reads // (8 * 32 * 16)  # bytes of a warp and instruction
-    check(CASES["staged_latent_attention_64"], gpu_name, 1, monkeypatch)
+    """Of eight warps, four read the same columns, or two, beside queries that no registers hold: they are read again then."""
+    loads = [line for line in ptx(name, gpu_name).splitlines() if "ldmatrix" in line and ".trans" in line]
+    assert len(loads) * 8 * 4 * 64 == read  # by eight warps, four matrices of 64 elements an instruction
+    check(CASES[name], gpu_name, 1, monkeypatch)
 
 
 # attention beside which not even a queue of products fits: slots, and steps of an iteration

@@ -294,10 +294,12 @@ def _row_bits(group: list[Op], log2_warps: int, target: Any) -> int:
                 again += size << columns
             else:
                 read += size << columns
-        fits = held + stay >> 10 <= CostModel.few_rows_registers
-        read += 0 if fits else again
-        # what is read again is worth it where products wait for it
-        if best is None or read < best and (fits or best > clocks * 8 * CostModel.bank_bytes):
+        registers = held + stay >> 10
+        fewer = registers <= CostModel.few_rows_registers
+        if registers > CostModel.max_registers - CostModel.loop_registers:  # the left operands wait in shared memory
+            read += again
+            fewer = best is not None and best > clocks * 8 * CostModel.bank_bytes  # and products for it
+        if best is None or fewer and read < best:
             best, bits = read, taken
     return bits
 
