@@ -21,6 +21,7 @@ EXCEPTIONS = {
         "lower.tileas_to_nvvm.scaled_halves",
     ): "one of two ways; the other's base class",
     ("schedule.products", "schedule.tensor_memory"): "only some targets; it starts from the products",
+    ("schedule.products", "schedule.few_rows"): "products of few rows alone; it starts from the products",
     ("passes.tileas.channels", "passes.tileas.queue"): "few loops; a kind of channel",
     ("passes.tileas.channels", "passes.tileas.steps"): "fewer loops; a kind of queue",
 }

@@ -15,6 +15,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 from .products import has_few_rows
+from .shared_depth import links_to_share
 from .tensor_memory import (
     COMPUTED,
     LOADED,
@@ -91,6 +92,36 @@ def _clocks(scores: list[Op], sums: list[Op], stage: int) -> tuple[int, int]:
     copies = stage // (16 * threads)
     goes = cost.few_rows_instructions + cost.few_rows_of_key * keys + cost.few_rows_of_copy * copies
     return stays, goes + int(cost.few_rows_of_sums * held)
+
+
+def copies_fit(op: Op) -> bool:
+    """Whether a product is one of scores of few rows beside sums of rows enough for warpgroups, and copies of their left operands
+    fit the registers beside all of them."""
+    assert op.block is not None
+    if not is_repeated(op):
+        return False
+    products = [other for other in op.block.ops if other.spec.name in PRODUCTS]
+    scores = [other for other in products if is_repeated(other)]
+    sums = [other for other in products if other not in scores]
+    if not sums or any(other.result.type.shape[-2:][0] < wgmma.M for other in sums):  # type: ignore[attr-defined]
+        return False
+    return _held(scores, sums) <= CostModel.shared_depth_registers
+
+
+def sums_beside_parts(body: Block, staged: Any, target: Any, warps: int | None) -> list[Op]:
+    """The sums of a loop that are to add up transposed, by warpgroups, beside scores that stay with mma.sync, whose depth warps
+    share out: their queries are too many for copies."""
+    products = [op for op in body.ops if op.spec.name in PRODUCTS]
+    scores = [op for op in products if is_repeated(op)]
+    sums = [op for op in products if op not in scores]
+    if target.has(sm.TCGEN05) or not target.has(sm.WGMMA) or warps not in (None, 1 << WARPGROUP):
+        return []
+    if not scores or not sums or not all(op in staged and _may_turn(op, target) for op in sums):
+        return []
+    if any(where(op, 1, staged[op]) != LOADED for op in sums):
+        return []
+    links = links_to_share(scores[-1], 1 << WARPGROUP, staged, target)
+    return sums if isinstance(links, list) and len(links) == len(scores) else []
 
 
 def _held(scores: list[Op], sums: list[Op]) -> int:

@@ -41,7 +41,7 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     products = analyses.get(staged_products, func)
     if not products:
         return None
-    from .tensor_memory import chosen, is_repeated, through_registers
+    from .tensor_memory import WARPGROUP, chosen, is_repeated, through_registers
 
     for log2_warps in (2, 3):  # whole rows to a warp: a warpgroup has 128
         found = chosen(func, analyses, log2_warps)
@@ -60,6 +60,8 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         return max(least, min(most, CostModel.whole_warps))
     grouped = analyses.get(warpgroup_products, func)
     if grouped:
+        if any(is_repeated(op) and op not in grouped for op in products):
+            return max(least, 1 << WARPGROUP)  # scores beside them whose depth warps share out
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]
         least_rows = min(op.result.type.shape[0] for op in grouped)  # type: ignore[attr-defined]
         warps = 4 * max(1, min(least_rows // 64, most // 4, 2))
@@ -402,25 +404,14 @@ def no_warpgroups(product: Op) -> str | None:
         return f"it takes no {left.elem.name} with sums in {type.elem.name}"
     if len(type.shape) != 2:
         return "the tiles have a batch dimension"
-    from .tensor_memory import is_repeated
-
     (m, n), k = type.shape, left.shape[-1]
-    if m < wgmma.M and is_repeated(product) and beside_tall_sums(product):
-        m = wgmma.M
+    if m < wgmma.M and product.operands[0].type.elem.bits == 16:  # type: ignore[attr-defined]
+        from .few_rows import copies_fit
+
+        m = wgmma.M if copies_fit(product) else m
     if m < wgmma.M or n < wgmma.MIN_N or k < 1 << row[1]:
         return f"{m}x{n}x{k} is less than {wgmma.M}x{wgmma.MIN_N}x{1 << row[1]}"
     return None
-
-
-def beside_tall_sums(scores: Op) -> bool:
-    """Whether the loop of scores of few rows has other products, all of which have rows enough for warpgroups."""
-    from tileiras.compiler.target import wgmma
-
-    assert scores.block is not None
-    ops = [op for op in scores.block.ops if op.spec.name in PRODUCTS]
-    rows = [op.result.type.shape[-2:][0] for op in ops]  # type: ignore[attr-defined]
-    few: int = scores.result.type.shape[0]  # type: ignore[attr-defined]
-    return any(each >= wgmma.M for each in rows) and all(each in (few,) or each >= wgmma.M for each in rows)
 
 
 def operand_matrix(value: Value, plans: Any, which: int, size: int) -> Any:

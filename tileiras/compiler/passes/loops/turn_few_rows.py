@@ -76,7 +76,7 @@ class TurnFewRows(Pass):
     @staticmethod
     def beside_scores(few: list[Op], func: Any, context: Context) -> list[Op]:
         """Sums of attention of few rows whose scores multiply as 64 rows."""
-        from tileiras.compiler.schedule.few_rows import sums_beside_scores
+        from tileiras.compiler.schedule.few_rows import sums_beside_parts, sums_beside_scores
         from tileiras.compiler.schedule.kernel_spec import given_warps
         from tileiras.compiler.schedule.loops import staged_products
 
@@ -87,7 +87,9 @@ class TurnFewRows(Pass):
             assert body is not None and body.region is not None
             loop: Any = body.region.op
             found = sums_beside_scores(body, staged, context.target, warps)
-            if isinstance(found, str):
+            if isinstance(found, str) and (turned := sums_beside_parts(body, staged, context.target, warps)):
+                out += turned
+            elif isinstance(found, str):
                 context.remark(D.STAYS_FEW_ROWS, loop, reason=found)
             elif found:
                 out += found
