@@ -13,6 +13,9 @@ import numpy as np
 
 import tileiras
 from tests.corpus.case import place
+from tests.corpus.export import bytecode_path
+from tests.corpus.registry import CASES
+from tests.ptx_loops import loops_of
 from tileiras.compiler.pipeline import compile_module
 from tileiras.compiler.source import load_text
 from tileiras.compiler.target import sm
@@ -106,3 +109,11 @@ def test_loops_that_begin_beyond_their_end_do_nothing(how: str, step: int) -> No
         args = [a, b, c, np.int32(low), np.int32(high)]
         tileiras.launch(text, "k", grid=(1, 1, 1), args=args, target="emulator", gpu_name="sm_80")
         assert np.array_equal(np.array(c), want), (low, high)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
+def test_tiles_that_the_counter_does_not_number_along_k_are_cut(gpu_name: str) -> None:
+    """Blocks of a sparse matrix, and the rows beside them that a list names: 64 KiB a step, of which no three fit."""
+    text = tileiras.compile(bytecode_path(CASES["pointers_sparse_blocks"]), gpu_name=gpu_name).ptx
+    (loop,) = [each for each in loops_of(text) if "mma.sync" in each]
+    assert "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop and "st.shared" not in loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,32 @@ case(
         3: (taken(wide(a)[0], ids)[:, start:] @ wide(b)[0][: a.shape[1] - start]).astype("f4")
     },
     since="13.3",
+)
+
+
+def sparse(values, first, columns, b, c):
+    out = np.zeros(c.shape)
+    x, y = wide(values)[0], np.pad(wide(b)[0], ((0, 256), (0, 0)))
+    for i, (low, high) in enumerate(itertools.pairwise(first)):
+        for at in range(low, high):
+            out[64 * i :][:64] += x[at] @ y[256 * columns[at] :][:256]
+    return {4: out.astype("f4")}
+
+
+case(
+    "pointers_sparse_blocks",
+    "sparse_blocks",
+    [A("f16", 3), Array("i32", 1), Array("i32", 1), A("f16", 2), A("f32", 2), 64, 64, 256],
+    (3, 1),
+    lambda rng: (
+        whole(rng, (6, 64, 256), "f16"),
+        np.array([0, 4, 4, 6], "i4"),
+        np.array([0, 2, 1, 2, 2, 0], "i4"),
+        whole(rng, (144 + 512, 64), "f16"),
+        like((192, 64)),
+    ),
+    sparse,
+    rtol=0,
 )
 
 case(

@@ -160,6 +160,20 @@ def rows_from_anywhere(a, b, ids, c, start, M: Const, N: Const, K: Const):
 
 
 @ct.kernel
+def sparse_blocks(values, first, columns, b, c, M: Const, N: Const, K: Const):
+    """Blocks of a sparse matrix, one behind the other, each beside the rows of B that a list names."""
+    i, j = ct.bid(0), ct.bid(1)
+    at = ct.gather(first, i)
+    acc = ct.zeros((M, N), ct.float32)
+    while at < ct.gather(first, i + 1):
+        x = ct.load(values, (at, 0, 0), (1, M, K)).reshape((M, K))
+        y = ct.load(b, (ct.gather(columns, at), j), (K, N), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+        at += 1
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
 def listed_pages(a, b, pages, c, M: Const, N: Const, K: Const):
     """Rows of both operands by a table of pages of 16 rows, whose numbers are gathered themselves."""
     i, j = ct.bid(0), ct.bid(1)

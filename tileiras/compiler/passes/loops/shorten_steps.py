@@ -3,9 +3,10 @@
 Before: `for %k = %lo to %hi { %a = load %va[%i, %k] : 128x64, %b = load %vb[%k, %j] : 64x256, mmaf }`.
 After:  `for %k = 2 %lo to 2 %hi { %a = load %va'[%i, %k] : 128x32, %b = load %vb'[%k, %j] : 32x256, mmaf }`.
 
-Only where the induction variable, counted by one, numbers the tiles of both operands along K, or operands come through tiles of
-pointers (address_parts.py), by steps of any size then. What else it is used for, scales of a whole step, gets the step's number
-by a division. The new variable has 64 bits: no bound overflows. Additions happen in the same order.
+Where the induction variable, counted by one, numbers the tiles of an operand along K, it numbers the smaller ones then. Tiles of
+another number, as those of a list or the one that has all of K, are numbered by that and the part of the step. Operands may come
+through tiles of pointers (address_parts.py), by steps of any size. What else the variable is used for, scales of a whole step,
+gets the step's number by a division. The new variable has 64 bits: no bound overflows. Additions happen in the same order.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class ShortenSteps(Pass):
 
 class Chain:
     """One operand of a product, or its scales: ops whose results get shorter with the dimension of K in each, those that read
-    memory with the place of the loop's number among their operands, or through pointers, and constants and scalars of a
+    memory with the place of the tile's number among their operands, or through pointers, and constants and scalars of a
     whole tile, which are made anew."""
 
     def __init__(self) -> None:
@@ -157,9 +158,9 @@ def _follow_load(op: Op, dim: int, induction: Value, chain: Chain) -> bool:
     ):
         return False
     indices = op.group("index")
-    if indices[dim] is not induction or induction in indices[:dim] + indices[dim + 1 :]:
+    if indices[dim] is induction and induction in indices[:dim] + indices[dim + 1 :]:
         return False
-    chain.loads.append((op, op.operands.index(induction)))
+    chain.loads.append((op, 1 + dim))  # behind the view
     return True
 
 
@@ -249,7 +250,8 @@ def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
         loop.set_operand(i, put(loop, "muli", (bound, factor), scalar, {"overflow": "none"}))
     loop.set_operand(2, number_of(loop, 1))
     number.type = scalar
-    tiles = [load for chain in chains for load in chain.loads]
+    loads = [load for chain in chains for load in chain.loads]
+    tiles = [(op, index) for op, index in loads if op.operands[index] is number]
     others = [use for use in number.uses if use not in tiles]
     pointers = sorted(
         (load for chain in chains for load in chain.pointers), key=lambda p: body.ops.index(p[0])
@@ -265,8 +267,16 @@ def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
             whole = put(begin, "trunci", (whole,), kept, {"overflow": "none"})
         for user, index in others:
             user.set_operand(index, whole)
-    if pointers:
+    if pointers or len(tiles) < len(loads):
         part = put(begin, "andi", (number, number_of(begin, parts - 1)), scalar, {})
+    for op, index in loads:
+        if (op, index) not in tiles:
+            place = op.operands[index]
+            if place.type.elem.bits < 64:  # type: ignore[attr-defined]
+                place = put(op, "exti", (place,), scalar, {"signedness": "signed"})
+            place = put(op, "muli", (place, factor), scalar, {"overflow": "none"})
+            op.set_operand(index, put(op, "addi", (place, part), scalar, {"overflow": "none"}))
+    if pointers:
         step = put(begin, "subi", (step, low), scalar, {"overflow": "none"})
         cutter = Cutter(loop, parts, part, step)
         for load, dim in pointers:
