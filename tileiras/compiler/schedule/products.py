@@ -298,7 +298,9 @@ def _row_bits(group: list[Op], log2_warps: int, target: Any) -> int:
                 read += size << columns
         registers = held + stay >> 10
         fewer = registers <= CostModel.few_rows_registers
-        if registers > CostModel.max_registers - CostModel.loop_registers:  # the left operands wait in shared memory
+        if (
+            registers > CostModel.max_registers - CostModel.loop_registers
+        ):  # the left operands wait in shared memory
             read += again
             fewer = best is not None and best > clocks * 8 * CostModel.bank_bytes  # and products for it
         if best is None or fewer and read < best:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
     from tileiras.compiler.layout.linear import LinearLayout
 
-BATCH = 3  # dimensions of a product of parts
-
 
 def links_to_share(last: Op, warps: int, staged: dict[Op, Any], target: Any) -> list[Op] | str | None:
     """The products of scores, the last of which is given, whose K warps are to share out; why each warp reads all queries in
@@ -83,7 +81,7 @@ def joined(op: Op, log2_warps: int, target: Any) -> LinearLayout | None:
         return None
     shape: Any = product.result.type.shape  # type: ignore[attr-defined]
     atom = mma_sync(product, target)
-    if len(shape) != BATCH or op.attr("dim") != 0 or log2(shape[0]) != log2_warps or atom is None:
+    if len(shape) != 3 or op.attr("dim") != 0 or log2(shape[0]) != log2_warps or atom is None:
         return None
     if product.parent.spec.name != "for" or shape[1] < 1 << atom.m or shape[2] < 1 << log2_warps + atom.n:
         return None

@@ -41,9 +41,7 @@ class CostModel:
     scaled_accumulators = 72  # the same where products are scaled in registers (S)
     warpgroup_accumulators = 128  # that the result of a wgmma may take: 64x256 a warpgroup (F)
     few_rows_registers = 128  # of results and left operands of mma.sync whose columns warps share out (S)
-    shared_depth_registers = (
-        144  # of results and queries of few rows; more of all K, and warps share K out (S)
-    )
+    shared_depth_registers = 144  # of results and queries of few rows; beyond, warps share K out (S)
     product_tiles = 208  # that results of mma.sync which are alive at once may take (S)
     ordered_tiles = 256  # that tiles take where copies wait for a step: spills cost less than reads (S)
     warpgroup_tiles = 208  # that all tiles of a loop of wgmma may take at once (S)
@@ -149,9 +147,7 @@ class CostModel:
     log2_vector = 2  # of elements that a thread has side by side where nothing is known (S)
     # ---- instructions
     copy_instructions = 6  # of a cp.async, with its addresses and what it compares with extents (S)
-    few_rows_instructions = (
-        140  # of a step of attention of 16 or 32 rows in tensor memory, with none of its keys (S)
-    )
+    few_rows_instructions = 140  # of a step of few rows in tensor memory, beside its keys (S)
     few_rows_of_key = 2  # .. of each key: half a row of scores a thread (S)
     few_rows_of_copy = 4  # .. of each 16 bytes that a thread copies (S)
     few_rows_of_sums = 1.5  # .. of each sum of a thread that is scaled (S)
