@@ -21,7 +21,6 @@ from .tensor_memory import (
     LOADED,
     SCALED,
     SUM,
-    WARPGROUP,
     columns,
     head,
     is_repeated,
@@ -51,8 +50,8 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
     sums = [op for op in products if op not in scores]
     if not scores or not sums or not all(op in staged for op in scores):
         return None
-    if warps not in (None, 1 << WARPGROUP):
-        return f"{warps} warps were asked for, and {1 << WARPGROUP} hold its scores"
+    if warps not in (None, 1 << tcgen05.WARPGROUP):
+        return f"{warps} warps were asked for, and {1 << tcgen05.WARPGROUP} hold its scores"
     if not all(_may_turn(op, target) for op in sums):
         return "another product of the loop does not add up what is made of the scores"
     if not all(op in staged and where(op, 1, staged[op]) == LOADED for op in products):
@@ -62,7 +61,7 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
         held = _held(scores, sums)
         if held > CostModel.shared_depth_registers:
             return f"queries, scores and sums take {held} registers of a thread"
-    taken = columns(scores, WARPGROUP) if in_memory else None
+    taken = columns(scores, tcgen05.WARPGROUP) if in_memory else None
     shapes: list[Any] = [op.result.type.shape[::-1] for op in sums]  # type: ignore[attr-defined]
     if in_memory and (taken is None or taken.total + sum(map(tcgen05.columns_of, shapes)) > tcgen05.COLUMNS):
         return f"{tcgen05.COLUMNS} columns of tensor memory are too few"
@@ -86,7 +85,7 @@ def _clocks(scores: list[Op], sums: list[Op], stage: int) -> tuple[int, int]:
     parts = rows // tcgen05.FEW[0]
     read = sum([stored_bytes(op, 1) for op in (*scores, *sums)])
     stays = (stage + parts * read) // cost.bank_bytes + parts * cost.few_rows_exchange
-    threads = 32 << WARPGROUP
+    threads = 32 << tcgen05.WARPGROUP
     types: list[Any] = [op.result.type for op in sums]
     held = sum(num_elements(type.shape) for type in types) // threads
     copies = stage // (16 * threads)
@@ -114,19 +113,19 @@ def sums_beside_parts(body: Block, staged: Any, target: Any, warps: int | None) 
     products = [op for op in body.ops if op.spec.name in PRODUCTS]
     scores = [op for op in products if is_repeated(op)]
     sums = [op for op in products if op not in scores]
-    if target.has(sm.TCGEN05) or not target.has(sm.WGMMA) or warps not in (None, 1 << WARPGROUP):
+    if target.has(sm.TCGEN05) or not target.has(sm.WGMMA) or warps not in (None, 1 << tcgen05.WARPGROUP):
         return []
     if not scores or not sums or not all(op in staged and _may_turn(op, target) for op in sums):
         return []
     if any(where(op, 1, staged[op]) != LOADED for op in sums):
         return []
-    links = links_to_share(scores[-1], 1 << WARPGROUP, staged, target)
+    links = links_to_share(scores[-1], 1 << tcgen05.WARPGROUP, staged, target)
     return sums if isinstance(links, list) and len(links) == len(scores) else []
 
 
 def _held(scores: list[Op], sums: list[Op]) -> int:
     """Registers of a thread that products of warpgroups take: copies of queries, scores, and sums."""
-    threads = 32 << WARPGROUP
+    threads = 32 << tcgen05.WARPGROUP
     left: list[Any] = [op.operands[0].type for op in scores]
     held = sum(wgmma.M * type.shape[1] * type.elem.bits // 32 for type in left) // threads
     types: list[Any] = [op.result.type for op in sums]
@@ -150,4 +149,7 @@ def _may_turn(op: Op, target: Any) -> bool:
     if place(op.operands[0], op.block) != COMPUTED or len(op.result.uses) != 1:
         return False
     elements = num_elements(op.result.type.shape)  # type: ignore[attr-defined]
-    return len(sum_before(op).uses) == 1 and elements >> WARPGROUP + 5 <= CostModel.tensor_memory_elements
+    return (
+        len(sum_before(op).uses) == 1
+        and elements >> tcgen05.WARPGROUP + 5 <= CostModel.tensor_memory_elements
+    )

@@ -41,7 +41,7 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     products = analyses.get(staged_products, func)
     if not products:
         return None
-    from .tensor_memory import WARPGROUP, chosen, is_repeated, through_registers
+    from .tensor_memory import chosen, is_repeated, through_registers
 
     for log2_warps in (2, 3):  # whole rows to a warp: a warpgroup has 128
         found = chosen(func, analyses, log2_warps)
@@ -61,7 +61,7 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     grouped = analyses.get(warpgroup_products, func)
     if grouped:
         if any(is_repeated(op) and op not in grouped for op in products):
-            return max(least, 1 << WARPGROUP)  # scores beside them whose depth warps share out
+            return max(least, 1 << tcgen05.WARPGROUP)  # scores beside them whose depth warps share out
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]
         least_rows = min(op.result.type.shape[0] for op in grouped)  # type: ignore[attr-defined]
         warps = 4 * max(1, min(least_rows // 64, most // 4, 2))

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 SUM, SCALED, FRESH, WATCHED = "sum", "scaled", "fresh", "watched"
 LOADED, OUTSIDE, COMPUTED = "loaded", "outside", "computed"
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
-WARPGROUP = 2  # log2 of its warps
 _MOVES = frozenset(("permute", "reshape", "broadcast", "extract", "insert", "cat"))
 
 
@@ -174,7 +173,7 @@ def _suits(op: Op, plans: Any, target: Any, log2_warps: int) -> bool:
     row = tcgen05.TYPES.get(left.elem.name)
     if row is None or type.elem.name not in ("f32", "i32"):
         return False
-    if not tcgen05.fits(type.shape, log2_warps) and not (log2_warps == WARPGROUP and is_repeated(op)):
+    if not tcgen05.fits(type.shape, log2_warps) and not (log2_warps == tcgen05.WARPGROUP and is_repeated(op)):
         return False
     if type.elem.name == "i32" and not target.has(sm.TCGEN05_I8):
         return False

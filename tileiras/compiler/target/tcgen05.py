@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LANES, COLUMNS = 128, 512
+WARPGROUP = 2  # log2 of the warps that share out its lanes
 HALF = 64  # rows of the smaller form
 # Rows of which a left operand in tensor memory has as many copies as make 64: whole ones for each warp.
 FEW = (16, 32)
