@@ -40,7 +40,7 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/scaled_halves.py:NAN": "limit", "lower/tileas_to_nvvm/scaled_halves.py:SIGNS": "limit",
     "passes/tileaa/agent_verifier.py:WARPGROUP": "limit", "passes/tileaa/agent_verifier.py:LAST_BARRIER": "limit",
     "lower/tileas_to_nvvm/bulk.py:_BEYOND": "limit", "schedule/bulk.py:_MOST_EXTENT": "limit",
-    "schedule/bulk.py:SWIZZLED_ROWS": "limit", "schedule/tensor_memory.py:WARPGROUP": "limit", "schedule/staging.py:ONE": "limit",
+    "schedule/bulk.py:SWIZZLED_ROWS": "limit", "schedule/staging.py:ONE": "limit",
     "passes/tileas/tensor_memory_products.py:_RING_BARRIERS": "limit",
     "lower/tileas_to_nvvm/staging.py:(_SCALE_TILE, _SCALE_THREADS)": "limit",
     "lower/tileas_to_nvvm/tensor_memory_scaled.py:_ELEMENT_SIGNS": "limit",
