@@ -43,14 +43,16 @@ class Look:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made = self.remembered = 0
         real = Analyses.get
+        fresh_ones: list[Analyses] = []  # what a new look asks for itself is no look of the compiler's
 
         def get(analyses: Analyses, analysis: Any, func: Any) -> Any:
             known = analyses.known(analysis, func)
             if known is None:
-                self.made += analysis is staged_products
+                self.made += analysis is staged_products and analyses not in fresh_ones
             elif not isinstance(known, Facts):
                 self.remembered += 1
-                fresh = analysis(func, Analyses(analyses.target))
+                fresh_ones.append(Analyses(analyses.target))
+                fresh = analysis(func, fresh_ones[-1])
                 assert list(plain(known)) == list(plain(fresh)), "the same ops"
                 if analysis is staged_products:
                     assert plain(known) == plain(fresh)

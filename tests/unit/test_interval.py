@@ -146,9 +146,9 @@ def test_loads_that_wait_in_registers_say_in_how_few_stages(tile: int, held: int
     ("kernel", "gpu_name", "why"),
     [
         (
-            "staged_latent_attention_64",
+            "staged_faded_state_128",
             "sm_120",
-            r"two stages of 73728 bytes do not fit 100352 bytes beside \d+ of other buffers",
+            r"two stages of 81920 bytes do not fit 100352 bytes beside \d+ of other buffers",
         ),
         ("staged_bf16_nn_128", "sm_75", "the target has no asynchronous copies, or they are left out"),
         ("staged_bf16_nn_128", "sm_80", None),
