@@ -111,57 +111,58 @@ cuda_tile.module @kernels {
     %qa = assume div_by<16>, %q : tile<ptr<f16>>
     %ka = assume div_by<16>, %k : tile<ptr<f16>>
     %va = assume div_by<16>, %v : tile<ptr<f16>>
-    %qv = make_tensor_view %qa, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-    %kv = make_tensor_view %ka, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-    %vv = make_tensor_view %va, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-    %ov = make_tensor_view %o, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf32, strides=[128,1]>
-    %qt = make_partition_view %qv : partition_view<tile=(${rows}x128), tensor_view<?x128xf16, strides=[128,1]>>
-    %kt = make_partition_view %kv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-    %vt = make_partition_view %vv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-    %ot = make_partition_view %ov : partition_view<tile=(${rows}x128), tensor_view<?x128xf32, strides=[128,1]>>
+    %qv = make_tensor_view %qa, shape = [%size, $heads], strides = [$heads, 1] : tile<i32> -> tensor_view<?x${heads}xf16, strides=[$heads,1]>
+    %kv = make_tensor_view %ka, shape = [%size, $heads], strides = [$heads, 1] : tile<i32> -> tensor_view<?x${heads}xf16, strides=[$heads,1]>
+    %vv = make_tensor_view %va, shape = [%size, $heads], strides = [$heads, 1] : tile<i32> -> tensor_view<?x${heads}xf16, strides=[$heads,1]>
+    %ov = make_tensor_view %o, shape = [%size, $heads], strides = [$heads, 1] : tile<i32> -> tensor_view<?x${heads}xf32, strides=[$heads,1]>
+    %qt = make_partition_view %qv : partition_view<tile=(${rows}x$heads), tensor_view<?x${heads}xf16, strides=[$heads,1]>>
+    %kt = make_partition_view %kv : partition_view<tile=(${keys}x$heads), tensor_view<?x${heads}xf16, strides=[$heads,1]>>
+    %vt = make_partition_view %vv : partition_view<tile=(${keys}x$heads), tensor_view<?x${heads}xf16, strides=[$heads,1]>>
+    %ot = make_partition_view %ov : partition_view<tile=(${rows}x$heads), tensor_view<?x${heads}xf32, strides=[$heads,1]>>
     %b, %by, %bz = get_tile_block_id : tile<i32>
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
     %t = make_token : token
-    %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(${rows}x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<${rows}x128xf16>, token
-    %steps, %width = get_index_space_shape %kt : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>> -> tile<i32>
-    %none = constant <f32: 0.0> : tile<${rows}x128xf32>
+    %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(${rows}x$heads), tensor_view<?x${heads}xf16, strides=[$heads,1]>>, tile<i32> -> tile<${rows}x${heads}xf16>, token
+    %steps, %width = get_index_space_shape %kt : partition_view<tile=(${keys}x$heads), tensor_view<?x${heads}xf16, strides=[$heads,1]>> -> tile<i32>
+    %none = constant <f32: 0.0> : tile<${rows}x${heads}xf32>
+    %blank = constant <f32: 0.0> : tile<${rows}x${keys}xf32>
     %low = constant <f32: 0xff800000> : tile<${rows}xf32>
     %empty = constant <f32: 0.0> : tile<${rows}xf32>
-    %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<${rows}x128xf32>, tile<${rows}xf32>, tile<${rows}xf32>) {
-      %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-      %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-      %yt = permute %y [1, 0] : tile<128x128xf16> -> tile<128x128xf16>
-      %s = mmaf %x, %yt, %none : tile<${rows}x128xf16>, tile<128x128xf16>, tile<${rows}x128xf32>
-      %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<${rows}x128xf32> -> tile<${rows}xf32>
+    %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<${rows}x${heads}xf32>, tile<${rows}xf32>, tile<${rows}xf32>) {
+      %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(${keys}x$heads), tensor_view<?x${heads}xf16, strides=[$heads,1]>>, tile<i32> -> tile<${keys}x${heads}xf16>, token
+      %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(${keys}x$heads), tensor_view<?x${heads}xf16, strides=[$heads,1]>>, tile<i32> -> tile<${keys}x${heads}xf16>, token
+      %yt = permute %y [1, 0] : tile<${keys}x${heads}xf16> -> tile<${heads}x${keys}xf16>
+      %s = mmaf %x, %yt, %blank : tile<${rows}x${heads}xf16>, tile<${heads}x${keys}xf16>, tile<${rows}x${keys}xf32>
+      %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<${rows}x${keys}xf32> -> tile<${rows}xf32>
         (%e: tile<f32>, %f: tile<f32>) {
           %g = maxf %e, %f : tile<f32>
           yield %g : tile<f32>
         }
       %m1 = maxf %m, %r : tile<${rows}xf32>
       %m2 = reshape %m1 : tile<${rows}xf32> -> tile<${rows}x1xf32>
-      %m3 = broadcast %m2 : tile<${rows}x1xf32> -> tile<${rows}x128xf32>
-      %d = subf %s, %m3 : tile<${rows}x128xf32>
-      %p = exp %d : tile<${rows}x128xf32>
+      %m3 = broadcast %m2 : tile<${rows}x1xf32> -> tile<${rows}x${keys}xf32>
+      %d = subf %s, %m3 : tile<${rows}x${keys}xf32>
+      %p = exp %d : tile<${rows}x${keys}xf32>
       %dm = subf %m, %m1 : tile<${rows}xf32>
       %shrink = exp %dm : tile<${rows}xf32>
-      %row = reduce %p dim=1 identities=[0.0 : f32] : tile<${rows}x128xf32> -> tile<${rows}xf32>
+      %row = reduce %p dim=1 identities=[0.0 : f32] : tile<${rows}x${keys}xf32> -> tile<${rows}xf32>
         (%e: tile<f32>, %f: tile<f32>) {
           %g = addf %e, %f : tile<f32>
           yield %g : tile<f32>
         }
       %l1 = fma %l, %shrink, %row : tile<${rows}xf32>
       %s1 = reshape %shrink : tile<${rows}xf32> -> tile<${rows}x1xf32>
-      %s2 = broadcast %s1 : tile<${rows}x1xf32> -> tile<${rows}x128xf32>
-      %a1 = mulf %acc, %s2 : tile<${rows}x128xf32>
-      %ph = ftof %p : tile<${rows}x128xf32> -> tile<${rows}x128xf16>
-      %a2 = mmaf %ph, %z, %a1 : tile<${rows}x128xf16>, tile<128x128xf16>, tile<${rows}x128xf32>
-      continue %a2, %m1, %l1 : tile<${rows}x128xf32>, tile<${rows}xf32>, tile<${rows}xf32>
+      %s2 = broadcast %s1 : tile<${rows}x1xf32> -> tile<${rows}x${heads}xf32>
+      %a1 = mulf %acc, %s2 : tile<${rows}x${heads}xf32>
+      %ph = ftof %p : tile<${rows}x${keys}xf32> -> tile<${rows}x${keys}xf16>
+      %a2 = mmaf %ph, %z, %a1 : tile<${rows}x${keys}xf16>, tile<${keys}x${heads}xf16>, tile<${rows}x${heads}xf32>
+      continue %a2, %m1, %l1 : tile<${rows}x${heads}xf32>, tile<${rows}xf32>, tile<${rows}xf32>
     }
     %n1 = reshape %norm : tile<${rows}xf32> -> tile<${rows}x1xf32>
-    %n2 = broadcast %n1 : tile<${rows}x1xf32> -> tile<${rows}x128xf32>
-    %out = divf %sum, %n2 : tile<${rows}x128xf32>
-    %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<${rows}x128xf32>, partition_view<tile=(${rows}x128), tensor_view<?x128xf32, strides=[128,1]>>, tile<i32> -> token
+    %n2 = broadcast %n1 : tile<${rows}x1xf32> -> tile<${rows}x${heads}xf32>
+    %out = divf %sum, %n2 : tile<${rows}x${heads}xf32>
+    %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<${rows}x${heads}xf32>, partition_view<tile=(${rows}x$heads), tensor_view<?x${heads}xf32, strides=[$heads,1]>>, tile<i32> -> token
     return
   }
 }
@@ -176,7 +177,7 @@ USUAL = {
     "agents": {"warps": "4"},
     "tensors": {},
     "matmul": {"rows": "64", "width": "16", "lines": "    %i, %by, %bz = get_tile_block_id : tile<i32>"},
-    "attend": {"rows": "128"},
+    "attend": {"rows": "128", "keys": "128", "heads": "128"},
 }
 
 

@@ -19,7 +19,7 @@ from tests.corpus.check import PASS, launch_case
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of
-from tileiras.example_frames import FRAMES
+from tileiras.example_frames import FRAMES, USUAL
 
 TYPES = {"f16": np.float16, "i8": np.int8, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
 STEPS = 5
@@ -171,7 +171,7 @@ def test_scores_whose_rows_are_reduced_have_copies_of_their_queries_in_registers
     assert done.word == PASS, done.reason
 
 
-ATTEND = Template(FRAMES["attend"]).substitute(rows=32, parameters="")
+ATTEND = Template(FRAMES["attend"]).substitute({**USUAL["attend"], "rows": "32"})
 WARPS = "optimization_hints = <default = {num_worker_warps_per_cta = 8}>"
 
 

@@ -655,69 +655,10 @@ cause: A remark of targets with wgmma or tcgen05: scores of 16 or 32 rows would 
 loop, and one of these, or what they take, does not fit, or mma.sync takes fewer clocks.
 remedy: Nothing is wrong. Smaller tiles of keys, or no hint for the number of warps, do away with most reasons.
 
-  $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
-  cuda_tile.module @kernels {
--   entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) optimization_hints = <sm_100 = {num_worker_warps_per_cta = 8}> {
-+   entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {
-      %size = assume bounded<0, ?>, %n : tile<i32>
-      %qa = assume div_by<16>, %q : tile<ptr<f16>>
-      %ka = assume div_by<16>, %k : tile<ptr<f16>>
-      %va = assume div_by<16>, %v : tile<ptr<f16>>
-      %qv = make_tensor_view %qa, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %kv = make_tensor_view %ka, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %vv = make_tensor_view %va, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf16, strides=[128,1]>
-      %ov = make_tensor_view %o, shape = [%size, 128], strides = [128, 1] : tile<i32> -> tensor_view<?x128xf32, strides=[128,1]>
-      %qt = make_partition_view %qv : partition_view<tile=(32x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %kt = make_partition_view %kv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %vt = make_partition_view %vv : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>
-      %ot = make_partition_view %ov : partition_view<tile=(32x128), tensor_view<?x128xf32, strides=[128,1]>>
-      %b, %by, %bz = get_tile_block_id : tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %t = make_token : token
-      %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(32x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<32x128xf16>, token
-      %steps, %width = get_index_space_shape %kt : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>> -> tile<i32>
-      %none = constant <f32: 0.0> : tile<32x128xf32>
-      %low = constant <f32: 0xff800000> : tile<32xf32>
-      %empty = constant <f32: 0.0> : tile<32xf32>
-      %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<32x128xf32>, tile<32xf32>, tile<32xf32>) {
-        %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-        %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(128x128), tensor_view<?x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
-        %yt = permute %y [1, 0] : tile<128x128xf16> -> tile<128x128xf16>
-        %s = mmaf %x, %yt, %none : tile<32x128xf16>, tile<128x128xf16>, tile<32x128xf32>
-        %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<32x128xf32> -> tile<32xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = maxf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %m1 = maxf %m, %r : tile<32xf32>
-        %m2 = reshape %m1 : tile<32xf32> -> tile<32x1xf32>
-        %m3 = broadcast %m2 : tile<32x1xf32> -> tile<32x128xf32>
-        %d = subf %s, %m3 : tile<32x128xf32>
-        %p = exp %d : tile<32x128xf32>
-        %dm = subf %m, %m1 : tile<32xf32>
-        %shrink = exp %dm : tile<32xf32>
-        %row = reduce %p dim=1 identities=[0.0 : f32] : tile<32x128xf32> -> tile<32xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = addf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %l1 = fma %l, %shrink, %row : tile<32xf32>
-        %s1 = reshape %shrink : tile<32xf32> -> tile<32x1xf32>
-        %s2 = broadcast %s1 : tile<32x1xf32> -> tile<32x128xf32>
-        %a1 = mulf %acc, %s2 : tile<32x128xf32>
-        %ph = ftof %p : tile<32x128xf32> -> tile<32x128xf16>
-        %a2 = mmaf %ph, %z, %a1 : tile<32x128xf16>, tile<128x128xf16>, tile<32x128xf32>
-        continue %a2, %m1, %l1 : tile<32x128xf32>, tile<32xf32>, tile<32xf32>
-      }
-      %n1 = reshape %norm : tile<32xf32> -> tile<32x1xf32>
-      %n2 = broadcast %n1 : tile<32x1xf32> -> tile<32x128xf32>
-      %out = divf %sum, %n2 : tile<32x128xf32>
-      %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<32x128xf32>, partition_view<tile=(32x128), tensor_view<?x128xf32, strides=[128,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+in: attend rows=32 keys=256|128
+- $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
+"""
 
 
 # TileAASplitDepth
@@ -726,74 +667,14 @@ SHARES_DEPTH = Diag(
     "TileAASplitDepth", WORD_REMARK, kind="passed", category="tensorcore",
 )  # fmt: skip
 """
-cause: A remark: attention of few rows over deep keys, as decoding over a latent. Its queries are too many for each warp's registers,
-and a warp's part of them is not.
+cause: A remark: attention of few rows over deep keys, as decoding over a latent. Its queries are too many for each warp's
+registers, and a warp's part of them is not.
 remedy: Nothing is wrong. More rows of queries a block leave warps rows to share out.
 
+in: attend rows=16 keys=32 heads=512
 - $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all --disable=cp.async
-  cuda_tile.module @kernels {
-    entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {
-      %size = assume bounded<0, ?>, %n : tile<i32>
-      %qa = assume div_by<16>, %q : tile<ptr<f16>>
-      %ka = assume div_by<16>, %k : tile<ptr<f16>>
-      %va = assume div_by<16>, %v : tile<ptr<f16>>
-      %qv = make_tensor_view %qa, shape = [%size, 512], strides = [512, 1] : tile<i32> -> tensor_view<?x512xf16, strides=[512,1]>
-      %kv = make_tensor_view %ka, shape = [%size, 512], strides = [512, 1] : tile<i32> -> tensor_view<?x512xf16, strides=[512,1]>
-      %vv = make_tensor_view %va, shape = [%size, 512], strides = [512, 1] : tile<i32> -> tensor_view<?x512xf16, strides=[512,1]>
-      %ov = make_tensor_view %o, shape = [%size, 512], strides = [512, 1] : tile<i32> -> tensor_view<?x512xf32, strides=[512,1]>
-      %qt = make_partition_view %qv : partition_view<tile=(16x512), tensor_view<?x512xf16, strides=[512,1]>>
-      %kt = make_partition_view %kv : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>>
-      %vt = make_partition_view %vv : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>>
-      %ot = make_partition_view %ov : partition_view<tile=(16x512), tensor_view<?x512xf32, strides=[512,1]>>
-      %b, %by, %bz = get_tile_block_id : tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %t = make_token : token
-      %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(16x512), tensor_view<?x512xf16, strides=[512,1]>>, tile<i32> -> tile<16x512xf16>, token
-      %steps, %width = get_index_space_shape %kt : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>> -> tile<i32>
-      %none = constant <f32: 0.0> : tile<16x512xf32>
-      %blank = constant <f32: 0.0> : tile<16x32xf32>
-      %low = constant <f32: 0xff800000> : tile<16xf32>
-      %empty = constant <f32: 0.0> : tile<16xf32>
-      %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<16x512xf32>, tile<16xf32>, tile<16xf32>) {
-        %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>>, tile<i32> -> tile<32x512xf16>, token
-        %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>>, tile<i32> -> tile<32x512xf16>, token
-        %yt = permute %y [1, 0] : tile<32x512xf16> -> tile<512x32xf16>
-        %s = mmaf %x, %yt, %blank : tile<16x512xf16>, tile<512x32xf16>, tile<16x32xf32>
-        %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<16x32xf32> -> tile<16xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = maxf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %m1 = maxf %m, %r : tile<16xf32>
-        %m2 = reshape %m1 : tile<16xf32> -> tile<16x1xf32>
-        %m3 = broadcast %m2 : tile<16x1xf32> -> tile<16x32xf32>
-        %d = subf %s, %m3 : tile<16x32xf32>
-        %p = exp %d : tile<16x32xf32>
-        %dm = subf %m, %m1 : tile<16xf32>
-        %shrink = exp %dm : tile<16xf32>
-        %row = reduce %p dim=1 identities=[0.0 : f32] : tile<16x32xf32> -> tile<16xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = addf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %l1 = fma %l, %shrink, %row : tile<16xf32>
-        %s1 = reshape %shrink : tile<16xf32> -> tile<16x1xf32>
-        %s2 = broadcast %s1 : tile<16x1xf32> -> tile<16x512xf32>
-        %a1 = mulf %acc, %s2 : tile<16x512xf32>
-        %ph = ftof %p : tile<16x32xf32> -> tile<16x32xf16>
-        %a2 = mmaf %ph, %z, %a1 : tile<16x32xf16>, tile<32x512xf16>, tile<16x512xf32>
-        continue %a2, %m1, %l1 : tile<16x512xf32>, tile<16xf32>, tile<16xf32>
-      }
-      %n1 = reshape %norm : tile<16xf32> -> tile<16x1xf32>
-      %n2 = broadcast %n1 : tile<16x1xf32> -> tile<16x512xf32>
-      %out = divf %sum, %n2 : tile<16x512xf32>
-      %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<16x512xf32>, partition_view<tile=(16x512), tensor_view<?x512xf32, strides=[512,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 READS_ALL_DEPTH = Diag(
     "AA-0322", REMARK, "each warp reads all queries of these scores in every step: {reason}", "TileAASplitDepth", WORD_REMARK,
@@ -803,70 +684,10 @@ READS_ALL_DEPTH = Diag(
 cause: A remark: scores of few rows, whose queries are too many for each warp's registers, would share out K among warps.
 remedy: Nothing is wrong. Tiles of fewer keys leave room for it.
 
+in: attend rows=16 keys=32 heads=512
 - $ tileiras k.tileir --gpu-name=sm_120 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
-  cuda_tile.module @kernels {
-    entry @attend(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %v: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {
-      %size = assume bounded<0, ?>, %n : tile<i32>
-      %qa = assume div_by<16>, %q : tile<ptr<f16>>
-      %ka = assume div_by<16>, %k : tile<ptr<f16>>
-      %va = assume div_by<16>, %v : tile<ptr<f16>>
-      %qv = make_tensor_view %qa, shape = [%size, 512], strides = [512, 1] : tile<i32> -> tensor_view<?x512xf16, strides=[512,1]>
-      %kv = make_tensor_view %ka, shape = [%size, 512], strides = [512, 1] : tile<i32> -> tensor_view<?x512xf16, strides=[512,1]>
-      %vv = make_tensor_view %va, shape = [%size, 512], strides = [512, 1] : tile<i32> -> tensor_view<?x512xf16, strides=[512,1]>
-      %ov = make_tensor_view %o, shape = [%size, 512], strides = [512, 1] : tile<i32> -> tensor_view<?x512xf32, strides=[512,1]>
-      %qt = make_partition_view %qv : partition_view<tile=(16x512), tensor_view<?x512xf16, strides=[512,1]>>
-      %kt = make_partition_view %kv : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>>
-      %vt = make_partition_view %vv : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>>
-      %ot = make_partition_view %ov : partition_view<tile=(16x512), tensor_view<?x512xf32, strides=[512,1]>>
-      %b, %by, %bz = get_tile_block_id : tile<i32>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %t = make_token : token
-      %x, %t0 = load_view_tko weak %qt[%b, %zero] token = %t : partition_view<tile=(16x512), tensor_view<?x512xf16, strides=[512,1]>>, tile<i32> -> tile<16x512xf16>, token
-      %steps, %width = get_index_space_shape %kt : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>> -> tile<i32>
-      %none = constant <f32: 0.0> : tile<16x512xf32>
-      %blank = constant <f32: 0.0> : tile<16x32xf32>
-      %low = constant <f32: 0xff800000> : tile<16xf32>
-      %empty = constant <f32: 0.0> : tile<16xf32>
-      %sum, %top, %norm = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none, %m = %low, %l = %empty) -> (tile<16x512xf32>, tile<16xf32>, tile<16xf32>) {
-        %y, %t1 = load_view_tko weak %kt[%i, %zero] token = %t : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>>, tile<i32> -> tile<32x512xf16>, token
-        %z, %t2 = load_view_tko weak %vt[%i, %zero] token = %t : partition_view<tile=(32x512), tensor_view<?x512xf16, strides=[512,1]>>, tile<i32> -> tile<32x512xf16>, token
-        %yt = permute %y [1, 0] : tile<32x512xf16> -> tile<512x32xf16>
-        %s = mmaf %x, %yt, %blank : tile<16x512xf16>, tile<512x32xf16>, tile<16x32xf32>
-        %r = reduce %s dim=1 identities=[0xff800000 : f32] : tile<16x32xf32> -> tile<16xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = maxf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %m1 = maxf %m, %r : tile<16xf32>
-        %m2 = reshape %m1 : tile<16xf32> -> tile<16x1xf32>
-        %m3 = broadcast %m2 : tile<16x1xf32> -> tile<16x32xf32>
-        %d = subf %s, %m3 : tile<16x32xf32>
-        %p = exp %d : tile<16x32xf32>
-        %dm = subf %m, %m1 : tile<16xf32>
-        %shrink = exp %dm : tile<16xf32>
-        %row = reduce %p dim=1 identities=[0.0 : f32] : tile<16x32xf32> -> tile<16xf32>
-          (%e: tile<f32>, %f: tile<f32>) {
-            %g = addf %e, %f : tile<f32>
-            yield %g : tile<f32>
-          }
-        %l1 = fma %l, %shrink, %row : tile<16xf32>
-        %s1 = reshape %shrink : tile<16xf32> -> tile<16x1xf32>
-        %s2 = broadcast %s1 : tile<16x1xf32> -> tile<16x512xf32>
-        %a1 = mulf %acc, %s2 : tile<16x512xf32>
-        %ph = ftof %p : tile<16x32xf32> -> tile<16x32xf16>
-        %a2 = mmaf %ph, %z, %a1 : tile<16x32xf16>, tile<32x512xf16>, tile<16x512xf32>
-        continue %a2, %m1, %l1 : tile<16x512xf32>, tile<16xf32>, tile<16xf32>
-      }
-      %n1 = reshape %norm : tile<16xf32> -> tile<16x1xf32>
-      %n2 = broadcast %n1 : tile<16x1xf32> -> tile<16x512xf32>
-      %out = divf %sum, %n2 : tile<16x512xf32>
-      %t3 = store_view_tko weak %out, %ot[%b, %zero] token = %t : tile<16x512xf32>, partition_view<tile=(16x512), tensor_view<?x512xf32, strides=[512,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 
 # TileAARuntimeVersions
