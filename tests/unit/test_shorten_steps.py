@@ -117,3 +117,44 @@ def test_tiles_that_the_counter_does_not_number_along_k_are_cut(gpu_name: str) -
     text = tileiras.compile(bytecode_path(CASES["pointers_sparse_blocks"]), gpu_name=gpu_name).ptx
     (loop,) = [each for each in loops_of(text) if "mma.sync" in each]
     assert "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop and "st.shared" not in loop
+
+
+def test_the_number_of_a_tile_has_no_sign_where_it_is_counted_in_parts() -> None:
+    """Rows of B in each step: tile 200 in eight bits, beside the tile of A that the counter numbers."""
+    rows = 201 * K
+    av, bv = (
+        f"tensor_view<{M}x{K * DEPTH}xf16, strides=[{K * DEPTH},1]>",
+        f"tensor_view<{rows}x{N}xf16, strides=[{N},1]>",
+    )
+    at, bt = f"partition_view<tile=({M}x{K}), {av}>", f"partition_view<tile=({K}x{N}), {bv}>"
+    text = f"""cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %at: tile<i8>) {{
+    %pA = assume div_by<16>, %a : tile<ptr<f16>>
+    %pB = assume div_by<16>, %b : tile<ptr<f16>>
+    %va = make_tensor_view %pA, shape = [{M}, {K * DEPTH}], strides = [{K * DEPTH}, 1] : {av}
+    %vb = make_tensor_view %pB, shape = [{rows}, {N}], strides = [{N}, 1] : {bv}
+    %vc = make_tensor_view %c, shape = [{M}, {N}], strides = [{N}, 1] : tensor_view<{M}x{N}xf32, strides=[{N},1]>
+    %ta = make_partition_view %va : {at}
+    %tb = make_partition_view %vb : {bt}
+    %tc = make_partition_view %vc : {CT}
+    %none = constant <i8: 0> : tile<i8>
+    %one = constant <i8: 1> : tile<i8>
+    %end = constant <i8: {DEPTH}> : tile<i8>
+    %zero = constant <f32: 0.0> : {C}
+    %all = for %k in (%none to %end, step %one) : tile<i8> iter_values(%sum = %zero) -> ({C}) {{
+      %x, %t = load_view_tko weak %ta[%none, %k] : {at}, tile<i8> -> {A}, token
+      %y, %u = load_view_tko weak %tb[%at, %none] : {bt}, tile<i8> -> {B}, token
+      %z = mmaf %x, %y, %sum : {A}, {B}, {C}
+      continue %z : {C}
+    }}
+    %w = store_view_tko weak %all, %tc[%none, %none] : {C}, {CT}, tile<i8> -> token
+    return
+  }}
+}}"""
+    assert shortened(text)
+    rng = np.random.default_rng(0)
+    a, b = (place(rng.integers(-2, 3, shape).astype(np.float16)) for shape in ((M, K * DEPTH), (rows, N)))
+    out = np.zeros((M, N), np.float32)
+    tileiras.launch(text, "k", grid=(1,), args=[a, b, out, np.int8(-56)], target="emulator", gpu_name="sm_80")
+    want = a.astype(np.float32).reshape(M, DEPTH, K).sum(1) @ b[200 * K :].astype(np.float32)
+    assert np.array_equal(out, want)

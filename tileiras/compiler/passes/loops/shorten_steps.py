@@ -273,7 +273,7 @@ def shorten(loop: Op, chains: list[Chain], parts: int) -> None:
         if (op, index) not in tiles:
             place = op.operands[index]
             if place.type.elem.bits < 64:  # type: ignore[attr-defined]
-                place = put(op, "exti", (place,), scalar, {"signedness": "signed"})
+                place = put(op, "exti", (place,), scalar, {"signedness": "unsigned"})  # as loads read it
             place = put(op, "muli", (place, factor), scalar, {"overflow": "none"})
             op.set_operand(index, put(op, "addi", (place, part), scalar, {"overflow": "none"}))
     if pointers:
