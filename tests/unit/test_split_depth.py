@@ -3,6 +3,7 @@ where the sum of one warp may be no number."""
 
 from __future__ import annotations
 
+from string import Template
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of
 from tileiras.compiler.passes.loops import split_depth
+from tileiras.example_frames import FRAMES, USUAL
 
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120"]
 WARPS_ALONE = ["sm_80", "sm_120"]  # others have warpgroups or tensor memory
@@ -204,3 +206,11 @@ def test_warps_that_hold_all_queries_share_out_keys() -> None:
     ptx = tileiras.compile(bytecode_path(case), gpu_name="sm_80", emit="ptx").ptx
     copying = [loop for loop in loops_of(ptx) if "cp.async" in loop and "mma.sync" in loop]
     assert copying and all(loop.count("bar.sync") == 4 for loop in copying)
+
+
+@pytest.mark.parametrize("rows", [32, 64])
+def test_only_few_rows_are_read_whole_by_each_warp(rows: int) -> None:
+    """Of 64 rows a warp has some, whatever their depth, and nothing is said."""
+    text = Template(FRAMES["attend"]).substitute({**USUAL["attend"], "rows": rows, "keys": 64, "heads": 512})
+    found = tileiras.compile(text, gpu_name="sm_80", emit="ptx", remarks={"missed": "all"}).diagnostics
+    assert any("reads all queries" in d.message for d in found) == (rows == 32)

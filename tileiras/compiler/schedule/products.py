@@ -298,11 +298,10 @@ def _row_bits(group: list[Op], log2_warps: int, target: Any) -> int:
                 read += size << columns
         registers = held + stay >> 10
         fewer = registers <= CostModel.few_rows_registers
-        if (
-            registers > CostModel.max_registers - CostModel.loop_registers
-        ):  # the left operands wait in shared memory
+        # The left operands wait in shared memory then, and products for it.
+        if registers > CostModel.max_registers - CostModel.loop_registers:
             read += again
-            fewer = best is not None and best > clocks * 8 * CostModel.bank_bytes  # and products for it
+            fewer = best is not None and best > clocks * 8 * CostModel.bank_bytes
         if best is None or fewer and read < best:
             best, bits = read, taken
     return bits

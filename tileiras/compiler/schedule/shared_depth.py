@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.layout.linear import LANE_BITS, log2
-from tileiras.compiler.target import mma
+from tileiras.compiler.target import mma, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -46,9 +46,9 @@ def links_to_share(last: Op, warps: int, staged: dict[Op, Any], target: Any) -> 
         atom = mma_sync(op, target)
         if atom is None or op not in staged or not is_invariant(op.operands[0], op.block):
             return None
-        if shape[0] < 1 << atom.m or left.elem.bits != 16 or left.shape[1] < warps << atom.k:
+        if shape[0] not in tcgen05.FEW or shape[1] < warps << atom.n:
             return None
-        if shape[1] < warps << atom.n:
+        if left.elem.bits != 16 or left.shape[1] < warps << atom.k:
             return None
         held += num_elements(left.shape) * left.elem.bits >> LANE_BITS + 5
     assert last.block is not None

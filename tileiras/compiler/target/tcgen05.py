@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LANES, COLUMNS = 128, 512
 WARPGROUP = 2  # log2 of the warps that share out its lanes
 HALF = 64  # rows of the smaller form
-# Rows of which a left operand in tensor memory has as many copies as make 64: whole ones for each warp.
+# Rows of which a left operand in tensor memory, or in the registers of a warpgroup, has as many copies as make 64: whole ones
+# for each warp.
 FEW = (16, 32)
 UPPER_LANE = 16  # where its rows begin in the other half of each warp's lanes: two accumulators share columns
 SIDE_BY_SIDE = (

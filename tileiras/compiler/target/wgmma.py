@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from tileiras.compiler.layout.linear import log2
 
+from .tcgen05 import FEW  # rows of a left operand in registers that may have copies, too
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 M, WARPS = 64, 4
-FEW = (
-    16,
-    32,
-)  # rows of which a left operand in registers has as many copies as make 64: whole ones for each warp
 MIN_N, MAX_N = 8, 256
 # operand type -> (spelling, log2 of the depth of one instruction, whether rows along M or N may be contiguous)
 TYPES = {

@@ -63,7 +63,7 @@ def check_wgmma(op: Op) -> None:
         raise Invalid(
             D.BUFFER, what=f"elements of {elem} and a result of {type}, which no warpgroup multiplies"
         )
-    few = op.spec.name == "wgmma.registers" and shape[0] in wgmma.FEW
+    few = op.spec.name == "wgmma.registers" and shape[0] in tcgen05.FEW
     check_extents(wgmma.M if few else shape[0], shape[1], depth, 1 << row[1])
     layout: Any = getattr(type, "layout", None)
     if layout is None or wgmma.split_groups(shape, len(layout.warp)) is None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 class SplitDepth(Pass):
     NAME = "TileAASplitDepth"
-    SUMMARY = "Keep a sum for each warp where warps share out keys, not rows"
+    SUMMARY = "Keep a sum for each warp where warps share out keys, or K, not rows"
     """
     does: products of scores that have one instruction's rows keep a sum for each warp, of its own keys, joined behind the loop;
       of scores whose queries are too many for registers, as those of a latent are, each warp has a part of K, joined in the step
@@ -71,24 +71,23 @@ class SplitDepth(Pass):
         if context.target is None:
             return
         staged = context.analyses.get(staged_products, func)
-        elsewhere: set[Op] = set()
-        if staged:
-            elsewhere |= tensor_memory.chosen(func, context.analyses, log2(warps))
-            elsewhere |= context.analyses.get(warpgroup_products, func).keys()
-        shared = False
-        for product in [op for op in func.walk() if op in staged and op not in elsewhere]:
-            links = links_to_share(product, warps, staged, context.target)
+        tried = {op: links_to_share(op, warps, staged, context.target) for op in func.walk() if op in staged}
+        if not any(tried.values()):
+            return
+        elsewhere = {
+            *tensor_memory.chosen(func, context.analyses, log2(warps)),
+            *context.analyses.get(warpgroup_products, func),
+        }
+        for product, links in tried.items():
+            if product in elsewhere or links is None:
+                continue
             if isinstance(links, str):
                 context.remark(D.READS_ALL_DEPTH, product, reason=links)
-            elif links:
-                rows, depth = (
-                    product.result.type.shape[0],
-                    sum([op.operands[0].type.shape[1] for op in links]),
-                )  # type: ignore[attr-defined]
-                context.remark(D.SHARES_DEPTH, product, rows=rows, depth=depth, parts=warps)
-                share_depth(links, warps)
-                shared = True
-        if shared:
+                continue
+            rows = product.result.type.shape[0]  # type: ignore[attr-defined]
+            depth = sum([op.operands[0].type.shape[1] for op in links])  # type: ignore[attr-defined]
+            context.remark(D.SHARES_DEPTH, product, rows=rows, depth=depth, parts=warps)
+            share_depth(links, warps)
             context.analyses.drop()
 
 

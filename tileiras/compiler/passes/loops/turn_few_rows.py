@@ -66,9 +66,8 @@ class TurnFewRows(Pass):
             turn_scores(op)
         if sums or scores or beside:
             context.analyses.drop()
-        if (
-            scores or beside
-        ) and KEY in func.attrs:  # now for tensor memory, whose lanes warps share out otherwise
+        # Now for tensor memory or warpgroups, whose rows warps share out otherwise.
+        if (scores or beside) and KEY in func.attrs:
             spec = kernel_spec(func, context.analyses, context.module.attrs)
             func.attrs[KEY].num_warps = spec.num_warps
         return True

@@ -282,9 +282,8 @@ class HoistConversions(Pass):
                     body.ops.remove(op)
                     loop.block.insert_before(loop, op)
                     continue
-                named = all(
-                    user.spec.name == "load_view_tko" for user, _ in op.result.uses
-                )  # the rows of a gather
+                # the rows of a gather
+                named = all(user.spec.name == "load_view_tko" for user, _ in op.result.uses)
                 if any(products) or not named and not op.result.type.layout.inv:  # type: ignore[attr-defined]
                     continue
             if any(f"restage_{SIDES[i]}" in u.attrs for u, i in op.result.uses if i < len(SIDES)):

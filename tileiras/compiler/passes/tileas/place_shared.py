@@ -147,9 +147,8 @@ class _Placer:
         """Whether the token puts `op` behind an access of other threads that it must not pass."""
         if name not in LOADS and name not in STORES:
             return False
-        if name in LOADS and op.attrs.get(
-            "apart"
-        ):  # what comes amid a store of the same tile waits for what that waits for
+        # What comes amid a store of the same tile waits for what that waits for.
+        if name in LOADS and op.attrs.get("apart"):
             return bool(self.pending)
         token = op.operand("token")
         if token is None or token.op is not None and token.op.spec.name == "make_token":
