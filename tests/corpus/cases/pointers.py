@@ -81,24 +81,32 @@ def taken(x: np.ndarray, ids: Any) -> np.ndarray:
     return np.where((ids >= 0)[:, None] & (ids < len(x))[:, None], x[np.clip(ids, 0, len(x) - 1)], 0)
 
 
-for name, d, tile, rows in (
-    ("", "f16", (128, 128, 64), 300),
-    ("_bf16_wide", "bf16", (64, 256, 32), 75),
-    ("_f32", "f32", (64, 64, 32), 75),
-):
+def listed(name: str, entry: str, d: str, tile: tuple[int, int, int], rows: int, **more: Any) -> None:
+    """A product whose right operand are rows that a list names, some of which are not there."""
     case(
-        f"pointers_listed_rows{name}",
-        "listed_rows",
+        name,
+        entry,
         [A(d, 2), A(d, 2), A("i32", 1), A("f32", 2), *tile],
         (2, 1),
-        lambda rng, d=d, tile=tile, rows=rows: (
+        lambda rng: (
             whole(rng, (2 * tile[0] - 16, 4 * tile[2] + 16), d),
             whole(rng, (rows, tile[1] - 16), d),
             integers(rng, 4 * tile[2] + 16, "i32", -3, rows + 9),
             like((2 * tile[0] - 16, tile[1] - 16)),
         ),
         lambda a, b, ids, c: {3: (wide(a)[0] @ taken(wide(b)[0], ids)).astype("f4")},
+        **more,
     )
+
+
+for name, d, tile, rows in (
+    ("", "f16", (128, 128, 64), 300),
+    ("_bf16_wide", "bf16", (64, 256, 32), 75),
+    ("_f32", "f32", (64, 64, 32), 75),
+):
+    listed(f"pointers_listed_rows{name}", "listed_rows", d, tile, rows)
+    if d != "f32":
+        listed(f"pointers_listed_through_view{name}", "listed_through_view", d, tile, rows, since="13.3")
 
 for name, d, div in (("", "f16", 16), ("_bytes", "e4m3", 16), ("_unproven", "bf16", 1)):
     tile = (64, 64, 128 if d == "e4m3" else 32)
@@ -117,22 +125,6 @@ for name, d, div in (("", "f16", 16), ("_bytes", "e4m3", 16), ("_unproven", "bf1
         since="13.3",
         min_arch=90 if d == "e4m3" else 75,
         tags=("fp8",) if d == "e4m3" else (),
-    )
-
-for name, d, tile, rows in (("", "f16", (128, 128, 64), 300), ("_bf16_wide", "bf16", (64, 256, 32), 75)):
-    case(
-        f"pointers_listed_through_view{name}",
-        "listed_through_view",
-        [A(d, 2), A(d, 2), A("i32", 1), A("f32", 2), *tile],
-        (2, 1),
-        lambda rng, d=d, tile=tile, rows=rows: (
-            whole(rng, (2 * tile[0] - 16, 4 * tile[2] + 16), d),
-            whole(rng, (rows, tile[1] - 16), d),
-            integers(rng, 4 * tile[2] + 16, "i32", -3, rows + 9),
-            like((2 * tile[0] - 16, tile[1] - 16)),
-        ),
-        lambda a, b, ids, c: {3: (wide(a)[0] @ taken(wide(b)[0], ids)).astype("f4")},
-        since="13.3",
     )
 
 case(
