@@ -159,7 +159,7 @@ def test_scores_whose_rows_are_reduced_have_copies_of_their_queries_in_tensor_me
     assert done.word == PASS, done.reason
 
 
-@pytest.mark.parametrize("name", ["staged_latent_attention", "flash_cross"])
+@pytest.mark.parametrize("name", ["staged_latent_attention", "flash_cross", "staged_latent_256_of_32_rows"])
 def test_scores_whose_rows_are_reduced_have_copies_of_their_queries_in_registers(name: str) -> None:
     """Each warp of a warpgroup has whole rows of the scores."""
     ptx = tileiras.compile(bytecode_path(CASES[name]), gpu_name="sm_90", emit="ptx").ptx
@@ -168,6 +168,18 @@ def test_scores_whose_rows_are_reduced_have_copies_of_their_queries_in_registers
         "wgmma" in loop and "ldmatrix" not in loop and "mma.sync" not in loop for loop in copying
     )
     done = launch_case(CASES[name], "emulator", "sm_90", 300, check=True, seed=3)
+    assert done.word == PASS, done.reason
+
+
+def test_copies_of_queries_that_registers_do_not_hold_are_read_as_fragments() -> None:
+    """384 columns of queries: those of the last 128 wait in shared memory, as 32 rows, which no descriptor makes 64: an error."""
+    case = CASES["staged_latent_256_beside_128"]
+    ptx = tileiras.compile(bytecode_path(case), gpu_name="sm_90", emit="ptx").ptx
+    copying = [loop for loop in loops_of(ptx) if "cp.async" in loop and "mma" in loop]
+    assert copying and all(
+        loop.count("ldmatrix") == 8 and "wgmma" in loop and "mma.sync" not in loop for loop in copying
+    )
+    done = launch_case(case, "emulator", "sm_90", 300, check=True, seed=3)
     assert done.word == PASS, done.reason
 
 

@@ -404,6 +404,7 @@ for name, d, m, n, width, places in (
     ("512_few", "bf16", 64, 16, 512, 64),
     ("512_of_16_rows", "bf16", 16, 32, 512, 64),
     ("256_of_32_rows", "f16", 32, 64, 256, 32),
+    ("256_beside_128", "f16", 32, 64, 256, 128),
 ):
     chain(
         f"staged_latent_{name}",

@@ -59,7 +59,7 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
     in_memory = target.has(sm.TCGEN05)
     if not in_memory:
         held = _held(scores, sums)
-        if held > CostModel.shared_depth_registers:
+        if held > CostModel.few_rows_held:
             return f"queries, scores and sums take {held} registers of a thread"
     taken = columns(scores, tcgen05.WARPGROUP) if in_memory else None
     shapes: list[Any] = [op.result.type.shape[::-1] for op in sums]  # type: ignore[attr-defined]
@@ -104,7 +104,7 @@ def copies_fit(op: Op) -> bool:
     sums = [other for other in products if other not in scores]
     if not sums or any(other.result.type.shape[-2:][0] < wgmma.M for other in sums):  # type: ignore[attr-defined]
         return False
-    return _held(scores, sums) <= CostModel.shared_depth_registers
+    return _held(scores, sums) <= CostModel.few_rows_held
 
 
 def sums_beside_parts(body: Block, staged: Any, target: Any, warps: int | None) -> list[Op]:

@@ -27,7 +27,7 @@ from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.schedule.products import adds_up, no_warpgroups
 from tileiras.compiler.schedule.restage import SIDES, buffer_bytes, is_invariant, source_load
-from tileiras.compiler.target import sm
+from tileiras.compiler.target import sm, wgmma
 from tileiras.compiler.target.products import PRODUCTS
 
 from .again import erase_load, loaded_again
@@ -226,7 +226,7 @@ class Issue:
             value = self.op.operands[which]
             columns = self.op.attrs.get(f"restage_{side}")
             if columns is None:
-                load = lies_in_shared(value)
+                load = lies_in_shared(value) if which or value.type.shape[0] >= wgmma.M else None  # type: ignore[attr-defined]
                 arrangement = load.attrs["arrangement"] if load is not None else None
                 places.append(place_of(load, arrangement) if load is not None else None)
                 continue
