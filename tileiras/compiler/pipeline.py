@@ -100,6 +100,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAABreaksToBounds", "loops.breaks_to_bounds", "BreaksToBounds", frozenset(("if",)), 1, OPTIONAL),
     Row("tileaa", "TileAANestTiles", "loops.nest_tiles", "NestTiles", frozenset(("if",)), 1, OPTIONAL),
     Row("tileaa", "TileAALoadWhereUsed", "loops.load_where_used", "LoadWhereUsed", _PRODUCTS, 1, OPTIONAL),
+    Row("tileaa", "TileAALoadOnce", "loops.load_once", "LoadOnce", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAALeaveOutSteps", "loops.leave_out_steps", "LeaveOutSteps", frozenset(("if",)), 1, OPTIONAL),
     Row("tileaa", "TileAADropUnitBatch", "loops.drop_unit_batch", "DropUnitBatch", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAAWidenSums", "loops.widen_sums", "WidenSums", frozenset(("mmaf",)), 1, OPTIONAL),

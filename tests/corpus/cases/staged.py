@@ -405,10 +405,12 @@ for name, d, m, n, width, places in (
     ("512_of_16_rows", "bf16", 16, 32, 512, 64),
     ("256_of_32_rows", "f16", 32, 64, 256, 32),
     ("256_beside_128", "f16", 32, 64, 256, 128),
+    ("twice_512", "bf16", 16, 64, 512, 64),
+    ("twice_256", "f16", 32, 32, 256, 32),
 ):
     chain(
         f"staged_latent_{name}",
-        "latent",
+        "latent_twice" if "twice" in name else "latent",
         [A(d, 3)] * 4 + [A("f32", 3), Scalar("f32"), m, n, width, places],
         (1,),
         lambda rng, d=d, m=m, width=width, places=places: (

@@ -56,6 +56,31 @@ def latent(q, qr, c, cr, o, scale, M: Const, N: Const, D: Const, R: Const):
 
 
 @ct.kernel
+def latent_twice(q, qr, c, cr, o, scale, M: Const, N: Const, D: Const, R: Const):
+    """The same, its latent loaded as keys, by columns, and again as values."""
+    b, steps = ct.bid(0), ct.cdiv(c.shape[1], N)
+    qt = ct.load(q, (b, 0, 0), (1, M, D)).reshape((M, D))
+    qp = ct.load(qr, (b, 0, 0), (1, M, R)).reshape((M, R))
+    top = ct.full((M, 1), -1.0e30, ct.float32)
+    total = ct.zeros((M, 1), ct.float32)
+    acc = ct.zeros((M, D), ct.float32)
+    columns = ct.arange(N, dtype=ct.int32).reshape((1, N))
+    for j in range(steps):
+        keys = ct.load(c, (b, 0, j), (1, D, N), order=(0, 2, 1), padding_mode=ZERO, latency=2).reshape((D, N))
+        places = ct.load(cr, (b, 0, j), (1, R, N), order=(0, 2, 1), padding_mode=ZERO).reshape((R, N))
+        s = ct.mma(qp, places, ct.mma(qt, keys, ct.zeros((M, N), ct.float32))) * (scale * LOG2E)
+        s = ct.where(j * N + columns < c.shape[1], s, -1.0e30)
+        new = ct.maximum(top, ct.max(s, 1, keepdims=True))
+        p = ct.exp2(s - new)
+        fix = ct.exp2(top - new)
+        total = total * fix + ct.sum(p, 1, keepdims=True)
+        values = ct.load(c, (b, j, 0), (1, N, D), padding_mode=ZERO, latency=4).reshape((N, D))
+        acc = ct.mma(p.astype(c.dtype), values, acc * fix)
+        top = new
+    ct.store(o, (b, 0, 0), (acc / total).reshape((1, M, D)))
+
+
+@ct.kernel
 def gated_state(q, k, v, g, o, M: Const, D: Const):
     """Chunks of gated linear attention: a gate a column of keys, g has sums of logarithms within each chunk."""
     h = ct.bid(0)

@@ -503,6 +503,39 @@ remedy: Multiply behind the loop as in it, or load operands in the step that use
 """  # noqa: E501
 
 
+# TileAALoadOnce
+LOADED_ONCE = Diag(
+    "AA-0323", REMARK, "the tile is what another load of the step brings: it is loaded once", "TileAALoadOnce", WORD_REMARK,
+    kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: two weak loads for products name one tile of one view behind the same token, perhaps one of them transposed, as of a
+latent that is keys and values.
+remedy: Nothing is wrong.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %av = make_tensor_view %a, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf16, strides=[32,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x32xf16, strides=[32,1]>>
+      %tt = make_partition_view %av : partition_view<tile=(32x64), tensor_view<64x32xf16, strides=[32,1]>, dim_map=[1, 0]>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %v = make_token : token
+      %x, %tx = load_view_tko weak %at[%zero, %zero] token=%v : partition_view<tile=(64x32), tensor_view<64x32xf16, strides=[32,1]>>, tile<i32> -> tile<64x32xf16>, token
+-     %y, %ty = load_view_tko weak %tt[%zero, %zero] token=%v : partition_view<tile=(32x64), tensor_view<64x32xf16, strides=[32,1]>, dim_map=[1, 0]>, tile<i32> -> tile<32x64xf16>, token
++     %y, %ty = load_view_tko weak %tt[%zero, %one] token=%v : partition_view<tile=(32x64), tensor_view<64x32xf16, strides=[32,1]>, dim_map=[1, 0]>, tile<i32> -> tile<32x64xf16>, token
+      %z = mmaf %x, %y, %none : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+      %done = store_view_tko weak %z, %ct[%zero, %zero] token=%v : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
 # TileAABreaksToBounds
 BREAK_IS_A_BOUND = Diag(
     "AA-0316", REMARK, "the loop ends at a bound where a test of its index left it", "TileAABreaksToBounds",
