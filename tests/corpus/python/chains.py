@@ -57,12 +57,12 @@ def latent(q, qr, c, cr, o, scale, M: Const, N: Const, D: Const, R: Const):
 
 @ct.kernel
 def latent_twice(q, qr, c, cr, o, scale, M: Const, N: Const, D: Const, R: Const):
-    """The same, its latent loaded as keys, by columns, and again as values."""
+    """The same beside a sink whose score is 0; the latent is loaded as keys, by columns, and again as values."""
     b, steps = ct.bid(0), ct.cdiv(c.shape[1], N)
     qt = ct.load(q, (b, 0, 0), (1, M, D)).reshape((M, D))
     qp = ct.load(qr, (b, 0, 0), (1, M, R)).reshape((M, R))
-    top = ct.full((M, 1), -1.0e30, ct.float32)
-    total = ct.zeros((M, 1), ct.float32)
+    top = ct.zeros((M, 1), ct.float32)
+    total = ct.full((M, 1), 1.0, ct.float32)
     acc = ct.zeros((M, D), ct.float32)
     columns = ct.arange(N, dtype=ct.int32).reshape((1, N))
     for j in range(steps):

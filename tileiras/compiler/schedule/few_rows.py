@@ -52,7 +52,7 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
         return None
     if warps not in (None, 1 << tcgen05.WARPGROUP):
         return f"{warps} warps were asked for, and {1 << tcgen05.WARPGROUP} hold its scores"
-    if not all(_may_turn(op, target) for op in sums):
+    if not all(may_turn(op, target) for op in sums):
         return "another product of the loop does not add up what is made of the scores"
     if not all(op in staged and where(op, 1, staged[op]) == LOADED for op in products):
         return "keys or values do not lie in shared memory as they were loaded"
@@ -69,15 +69,15 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
     stored = sum(stored_bytes(op, 0) for op in sums)
     if CostModel.least_stages * stage + stored > CostModel(target).shared_bytes:
         return f"{CostModel.least_stages} stages of {stage} bytes do not fit shared memory"
-    stays, goes = _clocks(scores, sums, stage)
+    stays, goes = clocks(scores, sums, stage)
     if not in_memory:
-        goes = max(goes, _warpgroup_clocks(scores, sums, target))
+        goes = max(goes, warpgroup_clocks(scores, sums, target))
     if stays < goes:
         return f"it takes {stays} clocks of shared memory a step, and {goes} of issue or products otherwise"
     return sums
 
 
-def _clocks(scores: list[Op], sums: list[Op], stage: int) -> tuple[int, int]:
+def clocks(scores: list[Op], sums: list[Op], stage: int) -> tuple[int, int]:
     """Clocks of a step, about: of shared memory by mma.sync, where two groups of warps with 16 rows each read all operands, and
     of issue in tensor memory, where threads read none."""
     cost = CostModel
@@ -115,7 +115,7 @@ def sums_beside_parts(body: Block, staged: Any, target: Any, warps: int | None) 
     sums = [op for op in products if op not in scores]
     if target.has(sm.TCGEN05) or not target.has(sm.WGMMA) or warps not in (None, 1 << tcgen05.WARPGROUP):
         return []
-    if not scores or not sums or not all(op in staged and _may_turn(op, target) for op in sums):
+    if not scores or not sums or not all(op in staged and may_turn(op, target) for op in sums):
         return []
     if any(where(op, 1, staged[op]) != LOADED for op in sums):
         return []
@@ -133,7 +133,7 @@ def _held(scores: list[Op], sums: list[Op]) -> int:
     return held + (wgmma.M * last.shape[1] + sum(num_elements(type.shape) for type in types)) // threads
 
 
-def _warpgroup_clocks(scores: list[Op], sums: list[Op], target: Any) -> int:
+def warpgroup_clocks(scores: list[Op], sums: list[Op], target: Any) -> int:
     """Clocks that the tensor cores need for a step, copies included."""
     left: list[Any] = [op.operands[0].type for op in (*scores, *sums)]
     rights: list[Any] = [op.operands[1].type for op in (*scores, *sums)]
@@ -142,7 +142,7 @@ def _warpgroup_clocks(scores: list[Op], sums: list[Op], target: Any) -> int:
     return CostModel(target).product_clocks(fma, left[0].elem.bits, "wgmma")
 
 
-def _may_turn(op: Op, target: Any) -> bool:
+def may_turn(op: Op, target: Any) -> bool:
     """Whether a product only adds up something of its step, scaled or not, and may do so transposed."""
     if role(op) not in (SUM, SCALED) or head(op) is not tail(op) or not has_few_rows(op, target):
         return False

@@ -145,10 +145,14 @@ def plan_queue(
 def reads_when_issued(product: Op, members: dict[Op, Staged]) -> bool:
     """Whether a product has read its slot when the one behind it begins. So does mma.sync, and wgmma where it is waited for at
     once: a product that adds up in the ring of a loop is not, and in a queue there is none. What wgmma does not read as it was
-    loaded lies elsewhere, and what bulk tensor copies bring comes in time with warps of its own."""
+    loaded in the loop lies elsewhere, and what bulk tensor copies bring comes in time with warps of its own."""
     if "atom" not in product.attrs:
         return True
-    moved = any(f"restage_{side}" in product.attrs for side in SIDES)
+    moved = any(
+        f"restage_{side}" in product.attrs
+        and not (from_product(v, product.block) or is_invariant(v, product.block))
+        for side, v in zip(SIDES, product.operands)
+    )
     return product.attrs["atom"] == "wgmma" and not moved and all(m.boxes is None for m in members.values())
 
 

@@ -679,6 +679,20 @@ in: attend rows=32
 + $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all --disable=tcgen05
 """
 
+TURNED_SCORES = Diag(
+    "AA-0324", REMARK, "scores of {rows} rows multiply transposed, as sums beside them do: {keys} keys are their rows",
+    "TileAATurnFewRows", WORD_REMARK, kind="passed", category="tensorcore",
+)  # fmt: skip
+"""
+cause: A remark of targets with wgmma: attention of 16 or 32 rows, as in decoding, whose queries are too many for the
+registers of each warp, as 64 rows.
+remedy: Nothing is wrong. `--disable=wgmma` lets mma.sync multiply.
+
+in: attend rows=16 keys=64 heads=512
+-- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=wgmma
+"""
+
 STAYS_FEW_ROWS = Diag(
     "AA-0320", REMARK, "products of the loop stay with mma.sync, whose scores have few rows: {reason}", "TileAATurnFewRows",
     WORD_REMARK, kind="missed", category="tensorcore",

@@ -16,19 +16,21 @@ scales it must be finite, as in TileAASplitDepth; no exponential is negative, so
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
+from struct import pack, unpack
 
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.clone import clone_region
 from tileiras.compiler.ir.core import Op, Value
+from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import F32, I32, Dense, TensorType, TileType
-from tileiras.compiler.layout.linear import log2
+from tileiras.compiler.layout.linear import log2, permuted
 from tileiras.compiler.schedule.restage import product_of
 from tileiras.compiler.target.cost import CostModel
 
-from .split_depth import is_finite, is_zero
+from .split_depth import is_finite
 from .widen_sums import may_end_early
 
 TYPE_CHECKING = False
@@ -87,7 +89,7 @@ def _total(loop: Op, index: int) -> tuple[Op, Op] | None:
         scale, added = scaled.operands[1 - carried.uses[0][1]], end.operands[1 - scaled.result.uses[0][1]]
     else:
         return None
-    if not is_finite(scale) or not is_zero(loop.operands[place]):
+    if not is_finite(scale) or start_of(loop.operands[place]) is None:
         return None
     reduced = added.op
     if reduced is not None and reduced.spec.name == "reshape" and len(reduced.result.uses) == 1:
@@ -116,6 +118,16 @@ def _total(loop: Op, index: int) -> tuple[Op, Op] | None:
     return (end, reduced) if set(inner[0].operands) == set(reduced.regions[0].block.args) else None
 
 
+def start_of(value: Value) -> float | None:
+    """The one number that a tile of constants has, where a small power of two divides it exactly."""
+    op = value.op
+    if op is None or op.spec.name != "constant":
+        return None
+    bits = set(dense_bits(op.attr("value")))
+    number: float = unpack("<f", bits.pop().to_bytes(4, "little"))[0]
+    return number if not bits and (not number or 2.0**-100 < abs(number) < inf) else None
+
+
 def warps_of_columns(func: Any, tile: Value, context: Context) -> int:
     """How many warps share out the columns of a tile that is computed from a product's scores; 1 where nobody can tell."""
     from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
@@ -130,6 +142,10 @@ def warps_of_columns(func: Any, tile: Value, context: Context) -> int:
     if scores.result.type.shape == type.shape:  # type: ignore[attr-defined]
         found = layouts.of(scores)
         layout = found[1] if found is not None and scores not in layouts.in_tensor_memory else None
+    elif scores.result.type.shape == type.shape[::-1] and is_turned(scores.result):  # type: ignore[attr-defined]
+        found = layouts.of(scores)
+        if found is not None and scores not in layouts.in_tensor_memory:
+            layout = permuted(found[1], type.shape[::-1], (1, 0))
     elif scores.result.uses and (user := scores.result.uses[0][0]).spec.name == "reduce":
         layout = layouts.joined(user)  # of the parts of K that warps have
     if layout is None:
@@ -137,6 +153,13 @@ def warps_of_columns(func: Any, tile: Value, context: Context) -> int:
     of_columns = [bit for bit in layout.warp if bit & type.shape[1] - 1]
     parts = 1 << len(of_columns)
     return parts if all(bit >= type.shape[1] // parts for bit in of_columns) else 1  # the uppermost bits
+
+
+def is_turned(value: Value) -> bool:
+    """Whether a tile of two dimensions is used turned alone."""
+    return bool(value.uses) and all(
+        user.spec.name == "permute" and tuple(user.attr("permutation")) == (1, 0) for user, _ in value.uses
+    )
 
 
 def _keep_parts(loop: Op, index: int, end: Op, reduced: Op, parts: int) -> None:
@@ -154,8 +177,9 @@ def _keep_parts(loop: Op, index: int, end: Op, reduced: Op, parts: int) -> None:
     ) -> Value:
         return _put(before, end, name, operands, type, like, more)
 
-    zero = {"value": Dense(TileType(F32, part.shape), bytes(4))}
-    loop.set_operand(place, put(loop, "constant", (), part, None, **zero))
+    each = start_of(loop.operands[place]) or 0.0
+    start = {"value": Dense(TileType(F32, part.shape), pack("<f", each / parts))}
+    loop.set_operand(place, put(loop, "constant", (), part, None, **start))
     tile = put(end, "reshape", (whole,), TensorType(F32, (m, parts, n // parts), None))
     some = put(end, "reduce", (tile,), part, reduced, dim=2)
     scaled = carried.uses[0][0]

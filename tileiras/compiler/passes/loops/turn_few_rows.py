@@ -63,7 +63,7 @@ class TurnFewRows(Pass):
         for op in dict.fromkeys((*sums, *beside)):
             turn(op)
         for op in scores:
-            turn_scores(op)
+            turn_scores([op])
         if sums or scores or beside:
             context.analyses.drop()
         # Now for tensor memory or warpgroups, whose rows warps share out otherwise.
@@ -78,6 +78,7 @@ class TurnFewRows(Pass):
         from tileiras.compiler.schedule.few_rows import sums_beside_parts, sums_beside_scores
         from tileiras.compiler.schedule.kernel_spec import given_warps
         from tileiras.compiler.schedule.loops import staged_products
+        from tileiras.compiler.schedule.turned_scores import copies_take_longer, turned_scores
 
         staged = context.analyses.get(staged_products, func)
         warps = given_warps(func, context.target, context.module.attrs)
@@ -86,6 +87,18 @@ class TurnFewRows(Pass):
             assert body is not None and body.region is not None
             loop: Any = body.region.op
             found = sums_beside_scores(body, staged, context.target, warps)
+            chains = turned_scores(body, staged, context.target, warps)
+            scores = [op for chain in chains for op in chain]
+            if scores and (
+                isinstance(found, str) or copies_take_longer(scores, body, staged, context.target)
+            ):
+                rows, keys = scores[0].result.type.shape  # type: ignore[attr-defined]
+                context.remark(D.TURNED_SCORES, loop, rows=rows, keys=keys)
+                found = [op for op in few if op.block is body and op not in scores]
+                for chain in chains:
+                    turn_scores(chain)
+                out += found
+                continue
             if isinstance(found, str) and (turned := sums_beside_parts(body, staged, context.target, warps)):
                 out += turned
             elif isinstance(found, str):
@@ -183,15 +196,22 @@ def turned_factor(value: Value, user: Op) -> Value:
     return block.insert_before(user, made).result
 
 
-def turn_scores(product: Op) -> None:
-    """A product that begins at zero, whose result is turned back at once: a renaming of what threads hold."""
-    a, b, zero = product.operands
-    assert product.block is not None
-    attrs = {SWAPPED.get(name, name): value for name, value in product.attrs.items()}
-    sides = transposed(b, product), transposed(a, product), transposed(zero, product)
-    made = create(product.spec, sides, (turned(zero.type),), attrs, (), product.loc, product.segments)
-    product.block.insert_before(product, made)
-    back = create(PERMUTE, (made.result,), (zero.type,), {"permutation": (1, 0)}, (), product.loc)
-    product.block.insert_before(product, back)
-    product.result.replace_all_uses_with(back.result)
-    product.erase()
+def turn_scores(links: list[Op]) -> None:
+    """Products that go on where others end, the first of them from zero, and whose last result is turned back at once: a renaming
+    of what threads hold."""
+    sum = links[0].operands[2]
+    made = transposed(sum, links[0])
+    for product in links:
+        a, b, _ = product.operands
+        assert product.block is not None
+        attrs = {SWAPPED.get(name, name): value for name, value in product.attrs.items()}
+        sides = transposed(b, product), transposed(a, product), made
+        new = create(product.spec, sides, (made.type,), attrs, (), product.loc, product.segments)
+        made = product.block.insert_before(product, new).result
+    last = links[-1]
+    assert last.block is not None
+    back = create(PERMUTE, (made,), (sum.type,), {"permutation": (1, 0)}, (), last.loc)
+    last.block.insert_before(last, back)
+    last.result.replace_all_uses_with(back.result)
+    for product in reversed(links):
+        product.erase()
