@@ -125,7 +125,7 @@ def start_of(value: Value) -> float | None:
         return None
     bits = set(dense_bits(op.attr("value")))
     number: float = unpack("<f", bits.pop().to_bytes(4, "little"))[0]
-    return number if not bits and (not number or 2.0**-100 < abs(number) < inf) else None
+    return number if not bits and (not number or 1e-30 < abs(number) < inf) else None
 
 
 def warps_of_columns(func: Any, tile: Value, context: Context) -> int:

@@ -200,16 +200,17 @@ def turn_scores(links: list[Op]) -> None:
     """Products that go on where others end, the first of them from zero, and whose last result is turned back at once: a renaming
     of what threads hold."""
     sum = links[0].operands[2]
-    made = transposed(sum, links[0])
+    made: Value | None = None
     for product in links:
         a, b, _ = product.operands
         assert product.block is not None
         attrs = {SWAPPED.get(name, name): value for name, value in product.attrs.items()}
-        sides = transposed(b, product), transposed(a, product), made
-        new = create(product.spec, sides, (made.type,), attrs, (), product.loc, product.segments)
+        sides = transposed(b, product), transposed(a, product)
+        made = transposed(sum, product) if made is None else made
+        new = create(product.spec, (*sides, made), (made.type,), attrs, (), product.loc, product.segments)
         made = product.block.insert_before(product, new).result
     last = links[-1]
-    assert last.block is not None
+    assert last.block is not None and made is not None
     back = create(PERMUTE, (made,), (sum.type,), {"permutation": (1, 0)}, (), last.loc)
     last.block.insert_before(last, back)
     last.result.replace_all_uses_with(back.result)
