@@ -145,7 +145,13 @@ def test_scores_of_few_rows_turn_beside_their_sums(name: str) -> None:
     assert done.word == PASS, done.reason
 
 
-DECODING = ("staged_latent_512_of_16_rows", "staged_latent_256_of_32_rows", "staged_latent_attention")
+DECODING = (
+    "staged_latent_512_of_16_rows",
+    "staged_latent_256_of_32_rows",
+    "staged_latent_attention",
+    "staged_latent_twice_256_of_16_rows",  # two stages fit
+    "staged_wide_heads_256_of_32_rows",  # a queue of three slots
+)
 
 
 @pytest.mark.parametrize("name", DECODING)

@@ -15,6 +15,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 from .products import has_few_rows
+from .queue import load_of
 from .shared_depth import links_to_share
 from .tensor_memory import (
     COMPUTED,
@@ -66,15 +67,25 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
     if in_memory and (taken is None or taken.total + sum(map(tcgen05.columns_of, shapes)) > tcgen05.COLUMNS):
         return f"{tcgen05.COLUMNS} columns of tensor memory are too few"
     stage = sum({plan.op: plan.room for op in products for plan in staged[op]}.values())
-    stored = sum(stored_bytes(op, 0) for op in sums)
-    if CostModel.least_stages * stage + stored > CostModel(target).shared_bytes:
-        return f"{CostModel.least_stages} stages of {stage} bytes do not fit shared memory"
+    least = least_room(products, staged) if in_memory else CostModel.least_stages * stage
+    if least + sum(stored_bytes(op, 0) for op in sums) > CostModel(target).shared_bytes:
+        return f"stages of {stage} bytes do not fit shared memory"
     stays, goes = clocks(scores, sums, stage)
     if not in_memory:
         goes = max(goes, warpgroup_clocks(scores, sums, target))
     if stays < goes:
         return f"it takes {stays} clocks of shared memory a step, and {goes} of issue or products otherwise"
     return sums
+
+
+def least_room(products: list[Op], staged: Any) -> int:
+    """Bytes of two stages of what a loop's products read, or of a queue of three slots, where each reads something else."""
+    rooms = {plan.op: plan.room for op in products for plan in staged[op]}
+    loads = [load_of(op, 1, True, None) for op in products]
+    least = 2 * sum(rooms.values())
+    if None in loads or len(set(loads)) < len(loads):
+        return least
+    return min(least, CostModel.least_stages * max(rooms.values()))
 
 
 def clocks(scores: list[Op], sums: list[Op], stage: int) -> tuple[int, int]:

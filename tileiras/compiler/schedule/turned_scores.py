@@ -15,8 +15,7 @@ from tileiras.compiler.target import sm, tcgen05, wgmma
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
-from .few_rows import clocks, may_turn, warpgroup_clocks
-from .queue import load_of
+from .few_rows import clocks, least_room, may_turn, warpgroup_clocks
 from .tensor_memory import LOADED, head, is_repeated, stored_bytes, where
 
 TYPE_CHECKING = False
@@ -42,19 +41,14 @@ def turned_scores(body: Block, staged: Any, target: Any, warps: int | None) -> l
         return []
     if not all(op in staged and where(op, 1, staged[op]) == LOADED for op in products):
         return []
-    rooms = {plan.op: plan.room for op in products for plan in staged[op]}
-    stage = sum(rooms.values())
+    stage = sum({plan.op: plan.room for op in products for plan in staged[op]}.values())
     results: list[Any] = [op.result.type for op in (scores[-1], *sums)]
     held = sum([num_elements(type.shape) for type in results])
     if held >> tcgen05.WARPGROUP + 5 > CostModel.shared_depth_registers:
         return []
-    least = 2 * stage  # or a queue of three slots, where no product takes what another one does
-    loads = [load_of(op, 1, True, None) for op in products]
-    if None not in loads and len(set(loads)) == len(loads):
-        least = min(least, CostModel.least_stages * max(rooms.values()))
     other = sum([stored_bytes(op, 0) for op in products])  # queries and exponentials
     other += rows * F32.bytes * CostModel.whole_warps  # maxima of all warps
-    if least + other > CostModel(target).shared_bytes:
+    if least_room(products, staged) + other > CostModel(target).shared_bytes:
         return []
     stays, goes = clocks(scores, sums, stage)
     chains: dict[Op, list[Op]] = {}
