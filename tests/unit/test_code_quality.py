@@ -465,6 +465,21 @@ def test_what_the_targets_own_instructions_carry() -> None:
     assert carried(90, group) == (1, 0)
 
 
+@pytest.mark.parametrize("gpu", [90, 100])
+def test_products_of_copies_of_few_rows_are_no_more_steps(gpu: int) -> None:
+    """Attention of 16 rows by 64 keys with heads of 128: scores as 64 rows, sums of 128 rows by 16."""
+    if gpu == 90:
+        products = 8 * [("HGMMA.64x64x16.F32", "R24, gdesc[UR4], R24")]
+        products += 8 * [("HGMMA.64x16x16.F32", "R24, gdesc[UR4], R24")]
+    else:
+        products = 12 * [("UTCHMMA", "gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR10], idesc[UR11], UP0")]
+    body = [("", *line) for line in products] + [("@P0", "BRA", "`(.L_0)"), ("", "EXIT", "")]
+    code = sass.Code("k", [sass.Instruction(16 * n, *line) for n, line in enumerate(body)], {".L_0": 0})
+    row = tensor_row(code, production.Product("f16", 4 * 16 * 64 * 128, 32768, 16, 64, 128), 128, 1, 0, gpu)
+    assert row["steps"] == 1
+    assert row["terms"]["T"] == pytest.approx(2.5 * row["terms"]["P"])
+
+
 # ---- the model, against terms worked out by hand for bf16 128x128x64: 2 MFlop and 32 KB a step
 def one_step(
     fed: bool, issued: float, tensor: float, fronts: float, barriers: int, which: str = "mma"

@@ -18,6 +18,7 @@ from .sass import Code, Instruction, Loop, flops, is_tensor, loads_in_flight
 
 Row = dict[str, Any]
 COPIES = ("async_copy", "bulk_copy")
+LEAST_ROWS = 64  # of products of warpgroups, and in tensor memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +100,16 @@ def _tcgen05_steps(work: Product, count: int) -> float:
     return count / one(work.m, work.n, work.k)
 
 
+def _copied_flops(work: Product) -> tuple[int, int] | None:
+    """Flops of a step of attention of few rows whose scores multiply as 64 rows, and tcgen05.mma of it, sums transposed; None of
+    any other work."""
+    m, n, k = work.m, work.n, work.k
+    if m >= LEAST_ROWS or work.flops <= 2 * m * n * k:
+        return None
+    deep = work.flops // (2 * m * n) - k  # columns of queries, those of positions as well
+    return 2 * n * (LEAST_ROWS * deep + m * k), -(-deep // 16) + -(-k // 128) * -(-n // 16)
+
+
 def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shared: int, gpu: int) -> Row:
     loop = hottest(code)
     inside = code.of_loop(loop) if loop else code.straight()
@@ -141,6 +152,12 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
     if single:
         steps = _tcgen05_steps(work, len(tensor))
         done, kinds = Counter(group=int(steps * work.flops)), {"group": element_of(tensor[0], element)}
+    copied = _copied_flops(work)
+    if copied is not None and done["group"]:
+        whole = len(tensor) / copied[1] if single else sum(done.values()) / copied[0]
+        if whole > 0.99 and abs(whole - round(whole)) < 0.01:
+            steps = round(whole)
+            done["group"] = steps * copied[0]
     issued = len(inside) * warps
     if single:
         readers = [
@@ -161,7 +178,7 @@ def tensor_row(code: Code, work: Product | None, threads: int, blocks: int, shar
     fed, flying = _feeding(code, inside, roles, work, threads, shared, steps)
     found = terms(GPUS[gpu], Pass(
         work.element, {k: float(v) for k, v in done.items()}, kinds, issued, len(tensor or scalar) * warps,
-        waves, steps * work.bytes, int(row["bar"]), fed,
+        waves, steps * work.bytes, int(row["bar"]), fed, steps * work.flops if copied is not None else 0.0,
     ), blocks) if done else None  # fmt: skip
     row |= {"issued": issued, "unit": steps or 1, "steps": round(steps, 3), "fed": fed, "in_flight": flying}
     row["own_flops"] = round(_own_flops(done, gpu), 3)

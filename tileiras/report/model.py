@@ -120,6 +120,7 @@ class Pass:
     bytes: float
     barriers: int
     fed: bool
+    useful: float = 0.0  # flops of them that the step is made of, where products of copies are more; 0: all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +144,7 @@ class Terms:
 
 def terms(gpu: Gpu, work: Pass, blocks: int) -> Terms:
     """The model of a pass of `blocks` resident blocks."""
-    total = sum(work.flops.values()) * blocks
+    total = (work.useful or sum(work.flops.values())) * blocks
     ideal = total / gpu.peak[work.element]
     rates = {"unfused": 0.5, **gpu.rate}  # a product and a sum in two instructions
     tensor = sum(
