@@ -201,6 +201,17 @@ def test_warps_share_out_the_depth_of_scores_whose_queries_are_too_many_for_regi
     assert done.word == PASS, done.reason
 
 
+def test_two_warpgroups_share_out_depth_and_keys() -> None:
+    """32 rows of 576 columns, 32 keys: four parts of K by two of the keys, each with its queries in registers (9 times ldmatrix
+    for keys); four warps had no room for them beside 128 sums of a thread, and stayed with mma.sync."""
+    case = CASES["staged_latent_twice_512_of_32_rows"]
+    ptx = tileiras.compile(bytecode_path(case), gpu_name="sm_90", emit="ptx").ptx
+    copying = [loop for loop in loops_of(ptx) if "cp.async" in loop and "mma.sync" in loop]
+    assert copying and all(loop.count("ldmatrix") == 9 and "wgmma" in loop for loop in copying)
+    done = launch_case(case, "emulator", "sm_90", 300, check=True, seed=5)
+    assert done.word == PASS, done.reason
+
+
 def test_warps_that_hold_all_queries_share_out_keys() -> None:
     case = CASES["staged_latent_attention"]  # 16 rows of 160 columns
     ptx = tileiras.compile(bytecode_path(case), gpu_name="sm_80", emit="ptx").ptx

@@ -16,7 +16,7 @@ from tileiras.compiler.target.products import PRODUCTS
 
 from .products import has_few_rows
 from .queue import load_of
-from .shared_depth import links_to_share
+from .shared_depth import warps_to_share
 from .tensor_memory import (
     COMPUTED,
     LOADED,
@@ -130,8 +130,8 @@ def sums_beside_parts(body: Block, staged: Any, target: Any, warps: int | None) 
         return []
     if any(where(op, 1, staged[op]) != LOADED for op in sums):
         return []
-    links = links_to_share(scores[-1], 1 << tcgen05.WARPGROUP, staged, target)
-    return sums if isinstance(links, list) and len(links) == len(scores) else []
+    _, links = warps_to_share(scores[-1], staged, target)
+    return sums if links and len(links) == len(scores) else []
 
 
 def _held(scores: list[Op], sums: list[Op]) -> int:

@@ -60,8 +60,11 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         return max(least, min(most, CostModel.whole_warps))
     grouped = analyses.get(warpgroup_products, func)
     if grouped:
-        if any(is_repeated(op) and op not in grouped for op in products):
-            return max(least, 1 << tcgen05.WARPGROUP)  # scores beside them whose depth warps share out
+        apart = [op for op in products if is_repeated(op) and op not in grouped]
+        if apart:  # scores beside them whose depth warps share out
+            from .shared_depth import warps_to_share
+
+            return max(least, 1 << tcgen05.WARPGROUP, warps_to_share(apart[-1], products, analyses.target)[0])
         elems = max(num_elements(op.result.type.shape) for op in grouped)  # type: ignore[attr-defined]
         least_rows = min(op.result.type.shape[0] for op in grouped)  # type: ignore[attr-defined]
         warps = 4 * max(1, min(least_rows // 64, most // 4, 2))

@@ -66,7 +66,7 @@ class SplitDepth(Pass):
         from tileiras.compiler.schedule import tensor_memory
         from tileiras.compiler.schedule.loops import staged_products
         from tileiras.compiler.schedule.products import warpgroup_products
-        from tileiras.compiler.schedule.shared_depth import links_to_share
+        from tileiras.compiler.schedule.shared_depth import links_to_share, parts_of
 
         if context.target is None:
             return
@@ -86,8 +86,10 @@ class SplitDepth(Pass):
                 continue
             rows = product.result.type.shape[0]  # type: ignore[attr-defined]
             depth = sum([op.operands[0].type.shape[1] for op in links])  # type: ignore[attr-defined]
-            context.remark(D.SHARES_DEPTH, product, rows=rows, depth=depth, parts=warps)
-            share_depth(links, warps)
+            context.remark(
+                D.SHARES_DEPTH, product, rows=rows, depth=depth, parts=parts_of(warps, context.target)
+            )
+            share_depth(links, parts_of(warps, context.target))
             context.analyses.drop()
 
 
