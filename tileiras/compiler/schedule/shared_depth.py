@@ -3,7 +3,8 @@
     scores  16x32 = queries 16x576, keys^T 576x32      each warp: 16x144 and 144x32, then the sum of four 16x32
 
 Sharing out keys, each warp reads all queries in every step, which are too many to stay in registers, as those of a latent are.
-Of its part of K a warp has the queries in registers, and sums cross shared memory: less, where K is deep and keys are few.
+Of its part of K a warp has the queries in registers, and sums cross shared memory: less, where K is deep and keys are few. Beside
+sums that leave no room for these, of 32 rows by 512 columns, two warpgroups do so, each with half of the keys.
 """
 
 from __future__ import annotations

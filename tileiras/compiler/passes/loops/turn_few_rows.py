@@ -4,7 +4,8 @@ Before: `for .. iter(%s : 32x128) { %t = mmaf %a, %b, %s : 32x64, 64x128, 32x128
 After:  `for .. iter(%s : 128x32) { %t = mmaf %b', %a', %s : 128x64, 64x32, 128x32 }`, with `permute` around both and behind.
 
 Before: `for .. iter(%o : 16x512) { %n = mmaf %p, %v, %o * %f }` beside scores of 16 or 32 rows, which are reduced.
-After:  `for .. iter(%o : 512x16) { %n = mmaf %v', %p', %o * %f' }`: scores get copies of their queries (schedule/few_rows.py).
+After:  `for .. iter(%o : 512x16) { %n = mmaf %v', %p', %o * %f' }`: scores get copies of their queries (schedule/few_rows.py), or
+        turn as well: `%s = mmaf %k', %q', ..`, and a `permute` behind (schedule/turned_scores.py).
 
 Warpgroups and tensor memory multiply at least 64 rows, and any few columns. Operands are read in either order where they lie, so
 that only the result is turned, once: sums behind their loop, scores, where tensor memory takes them, in it, which renames what
@@ -37,7 +38,8 @@ class TurnFewRows(Pass):
     SUMMARY = "Multiply transposed what has too few rows for warpgroups and tensor memory"
     """
     does: sums of fewer than 64 rows and more columns add up transposed, for warpgroups and tensor memory; for the latter, scores
-      beside them are computed transposed, too; where their rows are reduced, with copies of the queries as 64 rows, for both
+      beside them are computed transposed, too; where their rows are reduced, with copies of the queries as 64 rows, for both;
+      for warpgroups transposed where copies are too many and a tile has 64 keys
     without: `mma.sync`
     acts: matmul_f16_ragged on sm_100
     """
