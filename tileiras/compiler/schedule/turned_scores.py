@@ -37,7 +37,9 @@ def turned_scores(body: Block, staged: Any, target: Any, warps: int | None) -> l
     if not scores or not sums or warps not in (None, 1 << tcgen05.WARPGROUP):
         return []
     rows, keys = scores[0].result.type.shape  # type: ignore[attr-defined]
-    if keys < wgmma.M or not all(op in staged and may_turn(op, target) for op in sums):
+    if keys < wgmma.M or any(op.result.type.shape != (rows, keys) for op in scores):  # type: ignore[attr-defined]
+        return []
+    if not all(op in staged and may_turn(op, target) for op in sums):
         return []
     if not all(op in staged and where(op, 1, staged[op]) == LOADED for op in products):
         return []
