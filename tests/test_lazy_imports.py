@@ -22,6 +22,7 @@ EXCEPTIONS = {
     ): "one of two ways; the other's base class",
     ("schedule.products", "schedule.tensor_memory"): "only some targets; it starts from the products",
     ("schedule.products", "schedule.few_rows"): "products of few rows alone; it starts from the products",
+    ("schedule.products", "schedule.shared_depth"): "scores of few rows beside products of warpgroups alone",
     ("passes.tileas.channels", "passes.tileas.queue"): "few loops; a kind of channel",
     ("passes.tileas.channels", "passes.tileas.steps"): "fewer loops; a kind of queue",
 }
