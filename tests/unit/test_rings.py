@@ -119,3 +119,23 @@ def test_of_two_slots_one_lands_while_a_product_of_warpgroups_reads_the_other(
     assert (
         all(planned is not None and (planned.ahead, planned.slots) == (1, 2) for planned in found) and found
     )
+
+
+def test_of_one_stage_a_part_is_filled_again_while_products_take_another() -> None:
+    """Keys that are turned by their positions, and values: two stages of 64 KiB do not fit a GPU of 99."""
+    names: list[str] = []
+    waits: list[int] = []
+
+    def after(name: str, ir: Any) -> None:
+        if name == "TileASLowerPipelines":
+            inside = [op for loop in ir.walk() if loop.spec.name == "for" for op in loop.walk()]
+            names.extend(op.spec.name for op in inside)
+            waits.extend(op.attrs["pending"] for op in inside if op.spec.name == "async.wait_group")
+
+    module = tileiras.load(BYTECODE / "staged_turned_keys_128x64_d128.tilebc").op
+    pipeline.compile_module(module, sm.find("sm_120"), Sink(), after=after)
+    assert waits == [1, 1], "each wait leaves the other part on its way"
+    assert "load_view_tko" not in names
+    copies = [n for n, name in enumerate(names) if name == "async.copy_view"]
+    products = [n for n, name in enumerate(names) if name == "mmaf"]
+    assert [sum(p < c for p in products) for c in copies] == [2, 2, 2, 2, 3]

@@ -21,6 +21,7 @@ attention = Family("staged_attention", "python/algorithms.py")
 flash = Family("staged_attention", "python/training.py")
 pages = Family("staged_attention", "python/attention.py")
 chain = Family("staged_chains", "python/chains.py")
+positions = Family("staged_positions", "python/positions.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -1069,3 +1070,35 @@ pages(
     packed,
     **P16,
 )  # fmt: skip
+
+
+def turned_keys(q, k, v, cos, sin, o, scale):
+    x, y = np.split(wide(k)[0], 2, 2)
+    c, d = wide(cos)[0], wide(sin)[0]
+    turned = np.concatenate((x * c - y * d, y * c + x * d), 2)
+    s = wide(q)[0] @ turned.transpose(0, 2, 1) * float(scale)
+    e = np.exp(s - s.max(2, keepdims=True))
+    return {5: (e / e.sum(2, keepdims=True) @ wide(v)[0]).astype("f4").astype(o.dtype)}
+
+
+for d, m, n, width, length in (
+    ("bf16", 128, 64, 128, 208),
+    ("f16", 64, 64, 128, 304),
+    ("f16", 64, 32, 64, 80),
+):
+    positions(
+        f"staged_turned_keys_{m}x{n}_d{width}",
+        "turned_keys",
+        [A(d, 3)] * 3 + [A("f32", 2)] * 2 + [A(d, 3), Scalar("f32"), m, n, width],
+        (1, 2),
+        lambda rng, d=d, m=m, width=width, length=length: (
+            uniform(rng, (2, m - 16, width), d),
+            *(uniform(rng, (2, length, width), d) for _ in range(2)),
+            *(uniform(rng, (length, width // 2)) for _ in range(2)),
+            like((2, m - 16, width), d),
+            np.float32(width**-0.5),
+        ),
+        turned_keys,
+        rtol=1.6e-2,
+        atol=1.6e-2,
+    )

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
     from .direct import Direct
+    from .refilled import Refilled
 
 
 def _instructions(product: Op, atom: Any) -> int:
@@ -189,7 +190,7 @@ class Ring:
 
 def plan_ring(
     func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
-) -> Ring | Queue | str:
+) -> Ring | Queue | Refilled | str:
     """How the loads that feed a loop's products are staged; the reason when none can be, or two stages do not fit."""
     from .products import adds_up
     from .tensor_memory import buffered_bytes, bytes_back, copied_scales, staged_scales
@@ -276,6 +277,13 @@ def plan_ring(
 
             room = cost.shared_bytes - other
             queue = plan_steps(products, members, room, step.by[TENSOR], log2_warps, context.target)
+        if queue is None and alone:
+            from .refilled import plan_refilled
+
+            refilled = plan_refilled(loop, products, members, cost.shared_bytes - other, step)
+            if refilled is not None:
+                drop_boxes(members, "the loop has one stage, which is filled part by part", context)
+                return refilled
         if queue is not None:
             drop_boxes(members, "the loop's operands queue product by product", context)
             return queue

@@ -455,7 +455,8 @@ RING = Diag(
 """
 cause: A remark: loads of a loop run ahead of their use, so many stages deep. The depth is the latency of a copy over the clocks
 that an iteration takes of the busiest resource, which is named; stages are also cut by what shared memory holds. Loads that
-stand behind what the iteration before does have one stage, filled when that iteration has ended.
+stand behind what the iteration before does have one stage, filled when that iteration has ended. So have those of which no two
+stages fit, and no queue: each part of it is filled when products have read it.
 remedy: Nothing is wrong. Where the remark says that the depth was cut, smaller tiles leave room for more stages.
 
 in: matmul

@@ -77,6 +77,10 @@ def lower_channels(func: Op, context: Context) -> bool:
                 from .steps import StepChannel
 
                 StepChannel(loop, creates, context).lower()
+            elif "refilled" in creates[0].attrs:
+                from .refilled import RefilledChannel
+
+                RefilledChannel(loop, creates, context).lower()
             elif "parts" in creates[0].attrs:
                 from .queue import QueueChannel
 

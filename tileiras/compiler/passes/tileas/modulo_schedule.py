@@ -85,6 +85,14 @@ def own_loads(queue: Queue) -> dict[Op | OwnLoad, Op]:
     return made
 
 
+def queued(member: Staged, attrs: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of the pipeline of a load that waits in a queue, or in a stage that is filled part by part."""
+    return {
+        "transport": "cp.async", "width": member.width, "bytes": member.bytes, "arrangement": member.arrangement,
+        "layout": member.layout, **attrs,
+    }  # fmt: skip
+
+
 class ModuloSchedule(Pass):
     NAME = "TileASModuloSchedule"
     SUMMARY = "Let the loads of loops run ahead through pipelines"
@@ -206,12 +214,20 @@ class ModuloSchedule(Pass):
             return {}
         from tileiras.compiler.schedule.loops import plan_ring
         from tileiras.compiler.schedule.queue import Queue
+        from tileiras.compiler.schedule.refilled import Refilled
 
         ring = plan_ring(func, loop, products, loads, context, wish)
         if isinstance(ring, str):
             self.waits[loop] = ring
             return {}
         self.fed.add(loop.loc)
+        if isinstance(ring, Refilled):
+            self.room = max(self.room, ring.bytes)
+            context.remark(
+                D.RING, loop, stages="1 stage", bytes=ring.bytes, ahead="filled part by part, when its products have read it",
+                clocks=ring.interval.clocks, bound=ring.interval.bound, cut="",
+            )  # fmt: skip
+            return {op: queued(member, attrs) for op, member, attrs in ring.members}
         if isinstance(ring, Queue):
             context.remark(
                 D.QUEUE, loop, slots=ring.slots, bytes=ring.piece, products=ring.products, ahead=ring.slots - 1,
@@ -221,13 +237,7 @@ class ModuloSchedule(Pass):
             )  # fmt: skip
             self.room = max(self.room, ring.slots * ring.piece)
             made = own_loads(ring)
-            return {
-                made.get(load, member.op): {
-                    "transport": "cp.async", "width": member.width, "bytes": member.bytes,
-                    "arrangement": member.arrangement, "layout": member.layout, **attrs,
-                }
-                for load, member, attrs in ring.members
-            }  # fmt: skip
+            return {made.get(load, member.op): queued(member, attrs) for load, member, attrs in ring.members}
         self.room = max(self.room, ring.slots * sum(member.room for member in ring.members))
         one = ring.slots == 1
         context.remark(
