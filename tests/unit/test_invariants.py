@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 import tileiras
 from tests.fixtures import BYTECODE
+from tileiras.compiler import pipeline
 from tileiras.compiler.lower.tileas_to_nvvm.invariants import SCALED_STRIDES, hoist_invariants
 from tileiras.compiler.nvvm.code import Addr, Label, Reg
+from tileiras.compiler.target import sm
+from tileiras.diag import Sink
 
 
 def loop() -> tuple[list[object], Label, int, dict[str, Reg]]:
@@ -72,3 +76,25 @@ def test_strides_of_a_loop_of_wgmma_are_shifted_in_front_of_it(name: str) -> Non
     made = {re.split(r"[ ,;]+", line)[1] for line in body if re.match(r"[a-z][a-z0-9.]* %", line)}
     shifts = [line for line in body if line.startswith("shl.b64")]
     assert not [line for line in shifts if re.split(r"[ ,;]+", line)[2] not in made]
+
+
+@pytest.mark.parametrize(("kernel", "threads"), [("64x64_d128", False), ("128x64_d64", True)])
+def test_what_all_loops_leave_as_it_is_goes_in_front_of_all_of_them(kernel: str, threads: bool) -> None:
+    """Keys and values of a group of heads: the loop over steps is in one over heads, which changes neither."""
+    loops: list[Any] = []
+    before: list[str] = []
+    inside: list[str] = []
+
+    def after(name: str, ir: Any) -> None:
+        if name == "TileASWarpgroupProducts":
+            loops.extend(op for op in ir.walk() if op.spec.name == "for")
+            ops = loops[0].block.ops
+            before.extend(op.spec.name for op in ops[: ops.index(loops[0])])
+            inside.extend(op.spec.name for op in loops[0].walk())
+
+    module = tileiras.load(BYTECODE / f"staged_keys_of_groups_{kernel}.tilebc").op
+    pipeline.compile_module(module, sm.find("sm_90"), Sink(), after=after)
+    assert len(loops) == 2
+    assert not {"store_shared", "convert_layout", "load_shared"} & set(inside)
+    assert before.count("store_shared") + before.count("convert_layout") >= 2
+    assert threads == ("convert_layout" in before), "keys stay in registers where these have room"

@@ -404,7 +404,7 @@ def test_what_is_in_the_way_is_named() -> None:
     twice = sum_over("d", "zero", "n", "%zero") + store("%d", "%zero") + views + wide
     (said,) = reasons(kernel(twice + store("%g", "%one", "y")))
     assert said == "nv_tileas.alloc_shared: its bytes are those of a ring that is filled ahead"
-    program = compiled(bytecode_path(CASES["staged_flash_bwd_bf16_128"]), remarks={"missed": "memory"})
+    program = compiled(bytecode_path(CASES["staged_keys_of_groups_128x64_d64"]), remarks={"missed": "memory"})
     said = [d.message for d in program.diagnostics if d.diag.code == "AS-0315"]
     assert len(said) == 1 and said[0].endswith("fewer blocks would fit an SM")
     assert not has_roles(program.ptx)

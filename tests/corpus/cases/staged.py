@@ -22,6 +22,7 @@ flash = Family("staged_attention", "python/training.py")
 pages = Family("staged_attention", "python/attention.py")
 chain = Family("staged_chains", "python/chains.py")
 positions = Family("staged_positions", "python/positions.py")
+groups = Family("staged_groups", "python/groups.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -1101,4 +1102,40 @@ for d, m, n, width, length in (
         turned_keys,
         rtol=1.6e-2,
         atol=1.6e-2,
+    )
+
+
+def keys_of_groups(q, k, v, do, lse, delta, dk, dv, scale):
+    x, y, z, g = wide(q, k, v, do)
+    share = len(q) // len(k)
+    y, z = (np.repeat(t, share, 0) for t in (y, z))
+    p = np.exp(x @ y.transpose(0, 2, 1) * float(scale) - lse[..., None])
+    ds = p * (g @ z.transpose(0, 2, 1) - delta[..., None]) * float(scale)
+    found = [a.transpose(0, 2, 1) @ b for a, b in ((ds, x), (p, g))]
+    return {
+        6 + n: each.reshape(len(k), share, *each.shape[1:]).sum(1).astype("f4")
+        for n, each in enumerate(found)
+    }
+
+
+for d, m, n, width in (("f16", 64, 64, 128), ("bf16", 128, 64, 64)):
+    groups(
+        f"staged_keys_of_groups_{m}x{n}_d{width}",
+        "keys_of_groups",
+        [A(d, 3)] * 4 + [A("f32", 2)] * 2 + [A("f32", 3)] * 2 + [Scalar("f32"), m, n, width, 2],
+        (2, 1),
+        lambda rng, d=d, width=width: (
+            uniform(rng, (2, 208, width), d, -1, 1),
+            uniform(rng, (1, 80, width), d, -1, 1),
+            uniform(rng, (1, 80, width), d, -1, 1),
+            uniform(rng, (2, 208, width), d, -1, 1),
+            uniform(rng, (2, 208), "f32", 4, 5),
+            uniform(rng, (2, 208), "f32", -1, 1),
+            like((1, 80, width)),
+            like((1, 80, width)),
+            np.float32(width**-0.5),
+        ),
+        keys_of_groups,
+        rtol=2e-2,
+        atol=2e-2,
     )

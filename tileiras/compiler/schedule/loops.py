@@ -409,8 +409,13 @@ def exchanged_bytes(loop: Op) -> int:
 
 
 def spare_registers(func: Op, loop: Op, target: Any) -> int:
-    """Registers of a thread that a loop leaves for operands of products that stay: beside its addresses, what is alive at once
-    of carried and computed tiles, and two slices of the operands of the product at that point."""
+    """Registers of a thread that a loop leaves for operands of products that stay, beside its addresses."""
+    return max(0, free_registers(func, loop, target) - CostModel.loop_registers)
+
+
+def free_registers(func: Op, loop: Op, target: Any) -> int:
+    """Registers of a thread that a loop leaves for addresses and operands of products that stay, beside what is alive at once of
+    carried and computed tiles, and two slices of the operands of the product at that point; below 0 where these spill."""
     from tileiras.compiler.schedule.kernel_spec import registers_of
 
     body = loop.regions[0].block
@@ -434,7 +439,7 @@ def spare_registers(func: Op, loop: Op, target: Any) -> int:
                 alive.add(value)
                 now += registers_of_tile(value.type)
         most = max(most, now + slices_of(op, body, target))
-    return max(0, registers_of(func.attrs[KEY]) - CostModel.loop_registers - most)
+    return registers_of(func.attrs[KEY]) - most
 
 
 def registers_of_tile(type: Any) -> int:

@@ -4,8 +4,9 @@ Before: `%x = load`, `%y = ftof %x`, `%z = convert_layout %y`, `mmaf %z ..`.
 After:  `%x = load`, `%y = convert_layout %x`, `%z = ftof %y`, `mmaf %z ..`: what travels is the loaded type, and it may
 travel by an asynchronous copy. What is added to their results does so too where it becomes wider on the way.
 
-A conversion in a loop of a value from outside of it moves in front of the loop when the fragments fit the registers
-beside the accumulators; else the value waits in shared memory, stored once, and every iteration reads it from there. What
+A conversion in a loop of a value from outside of it moves in front of the loop, and of loops around that leave the value as it
+is, when the fragments fit the registers beside the accumulators; else the value waits in shared memory, stored once, and every
+iteration reads it from there. What
 several products take, in both orientations, as keys in the backward pass of attention, waits once: ldmatrix turns what it reads.
 What no product takes moves where it takes no more registers than what would wait to be converted. Tiles beside sums: epilogue.py.
 """
@@ -265,12 +266,12 @@ class HoistConversions(Pass):
 
     def out_of(self, loop: Op, func: Op, context: Context) -> None:
         """Conversions of values from outside of the loop: what its products read, and rows and columns of its addresses."""
-        from tileiras.compiler.schedule.loops import spare_registers
+        from tileiras.compiler.schedule.loops import free_registers
 
         body = loop.regions[0].block
-        spare: int | None = None
+        free: int | None = None
         for op in list(body.ops):
-            if op.spec is not tileas.CONVERT_LAYOUT:
+            if op.spec is not tileas.CONVERT_LAYOUT or op.block is not body:
                 continue
             source = op.operands[0]
             inside = source.op.block if source.op is not None else source.owner
@@ -288,19 +289,29 @@ class HoistConversions(Pass):
                     continue
             if any(f"restage_{SIDES[i]}" in u.attrs for u, i in op.result.uses if i < len(SIDES)):
                 continue  # it will be stored in front of the loop from the layout that it has
-            if spare is None:
-                spare = spare_registers(func, loop, context.target)
+            if free is None:
+                free = free_registers(func, loop, context.target)
             type: Any = op.result.type
             need = type.layout.num_regs * max(1, type.elem.bits) // 32
-            if need <= spare:
-                spare -= need
-                body.ops.remove(op)
-                loop.block.insert_before(loop, op)
-            elif all(products) and need > (
+            few = (
                 CostModel.buffered_byte_registers
                 if type.elem.bits == I8.bits
                 else CostModel.buffered_registers
-            ):
+            )
+            anchor = outermost(loop, source)
+            alike = conversions_alike(op, anchor)
+            if len(alike) < len(source.uses):
+                anchor, alike = loop, conversions_alike(op, loop)
+            # what it is made of would wait in as many registers, and change its layout in each step
+            instead = all(products) and need <= few and len(alike) == len(source.uses) and narrows(op)
+            if need <= max(0, free - CostModel.loop_registers) or instead and need <= free:
+                free -= need
+                body.ops.remove(op)
+                anchor.block.insert_before(anchor, op)  # type: ignore[union-attr]
+                for other in alike[1:]:
+                    other.result.replace_all_uses_with(op.result)
+                    other.erase()
+            elif all(products) and (need > few or is_read_by_warpgroups(op)):
                 self.stage(op, loop, context)
 
     def stage(self, convert: Op, loop: Op, context: Context) -> None:
@@ -330,7 +341,8 @@ class HoistConversions(Pass):
             columns = along
         if size == 1 and matrix_load(columns, type.layout, size) is None:
             return  # bytes would be read one by one
-        before = Rewriter(context, loop)
+        anchor = outermost(loop, source)
+        before = Rewriter(context, anchor)
         scalar = TensorType(I32, (), splat(0, log2(type.layout.num_warps)))
         start = before.create(
             tileas.BY_NAME["constant"], (), (scalar,), {"value": Dense(TileType(I32, ()), bytes(4))}
@@ -339,7 +351,7 @@ class HoistConversions(Pass):
         place = before.create(tileas.ALLOC_SHARED, (), (SHARED,), {"bytes": total, "offset": offset})
         if start is None or place is None:
             return
-        again = loaded_again(source, loop)
+        again = loaded_again(source, anchor)
         attrs = {"arrangement": columns, "start": 0}
         before.create(tileas.STORE_SHARED, (place.result, start.result, again), (), attrs)
         before.create(tileas.BARRIER)
@@ -349,7 +361,7 @@ class HoistConversions(Pass):
             columns = turned(columns, op, back=True)
         self.waiting[loop, tile] = place.result, start.result, columns
         erase_load(source)
-        following = loop.block.ops[loop.block.ops.index(loop) + 1]
+        following = anchor.block.ops[anchor.block.ops.index(anchor) + 1]  # type: ignore[union-attr]
         Rewriter(context, following).create(tileas.FREE_SHARED, (place.result,))
 
     @staticmethod
@@ -407,9 +419,52 @@ def neighbours(value: Value) -> int:
 def waits_alone(convert: Op) -> bool:
     """Whether a value from outside of a loop waits through it for one conversion alone, which takes no more registers: it may as
     well wait as it is wanted."""
-    source = convert.operands[0]
-    have, want = (value.type.layout.num_regs for value in (source, convert.result))  # type: ignore[attr-defined]
-    return len(source.uses) == 1 and bool(want <= have)
+    return len(convert.operands[0].uses) == 1 and narrows(convert)
+
+
+def narrows(convert: Op) -> bool:
+    """Whether what is wanted takes no more registers than what it is made of."""
+    have, want = (value.type.layout.num_regs for value in (convert.operands[0], convert.result))  # type: ignore[attr-defined]
+    return bool(want <= have)
+
+
+def is_read_by_warpgroups(convert: Op) -> bool:
+    """Whether only products of warpgroups use a value: they read it from shared memory, and no thread does."""
+    users = [user.attrs.get("atom") for user, _ in convert.result.uses]
+    return bool(users) and all(atom == "wgmma" for atom in users)
+
+
+def outermost(loop: Op, value: Value) -> Op:
+    """The outermost of the loops around one that do not make a value, and have no other loop beside it: what is done with the
+    value in front of it is done once."""
+    made: Any = value.op.block if value.op is not None else value.owner
+    outside: set[Any] = set()
+    while made is not None:
+        outside.add(made)
+        around = made.region.op if made.region is not None else None
+        made = around.block if around is not None else None
+    while (parent := loop.parent) is not None and parent.spec.name == "for" and loop.block not in outside:
+        inside = [op for op in parent.regions[0].block.ops if op is not loop]
+        if any(inner.spec.name in ("for", "loop") for op in inside for inner in op.walk()):
+            break
+        loop = parent
+    return loop
+
+
+def conversions_alike(convert: Op, loop: Op) -> list[Op]:
+    """A conversion in a loop, first, and those of the same value to the same layout in loops behind it: made once in front of the
+    loop, it serves all of them."""
+    assert loop.block is not None
+    behind = set(loop.block.ops[loop.block.ops.index(loop) :])
+    found = [convert]
+    for user, _ in convert.operands[0].uses:
+        around: Op | None = user
+        while around is not None and around.block is not loop.block:
+            around = around.parent
+        alike = user.spec is tileas.CONVERT_LAYOUT and user.result.type == convert.result.type
+        if alike and around in behind and user is not convert and around is not user:
+            found.append(user)
+    return found
 
 
 def end_of_buffers(loop: Op) -> int:
