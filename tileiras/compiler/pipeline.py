@@ -106,6 +106,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAAWidenSums", "loops.widen_sums", "WidenSums", frozenset(("mmaf",)), 1, OPTIONAL),
     Row("tileaa", "TileAAStepOnce", "loops.step_once", "StepOnce", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAATransposeScores", "tileaa.transpose_scores", "TransposeScores", _PRODUCTS, 1, OPTIONAL),
+    Row("tileaa", "TileAAChoosePadding", "loops.choose_padding", "ChoosePadding", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAARuntimeVersions", "loops.runtime_versions", "RuntimeVersions", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "attachKernelSpecAttributes", "conversions", "AttachKernelSpecAttributes"),
     Row("tileaa", "TileAASplitBlocks", "loops.split_blocks", "SplitBlocks", frozenset(), 1, OPTIONAL,

@@ -22,6 +22,7 @@ flash = Family("staged_attention", "python/training.py")
 pages = Family("staged_attention", "python/attention.py")
 chain = Family("staged_chains", "python/chains.py")
 positions = Family("staged_positions", "python/positions.py")
+biases = Family("staged_biases", "python/biases.py")
 groups = Family("staged_groups", "python/groups.py")
 
 
@@ -1138,4 +1139,36 @@ for d, m, n, width in (("f16", 64, 64, 128), ("bf16", 128, 64, 64)):
         keys_of_groups,
         rtol=2e-2,
         atol=2e-2,
+    )
+
+
+def ending_bias(q, k, v, bias, o, scale):
+    x, y, z, b = wide(q, k, v, bias)
+    n, rows = bias.shape[2], q.shape[1]
+    s = x @ y[:, :n].transpose(0, 2, 1) * float(scale) + b[:, :rows]
+    e = np.exp(s - s.max(2, keepdims=True))
+    return {4: (e / e.sum(2, keepdims=True) @ z[:, :n]).astype("f4").astype(o.dtype)}
+
+
+for name, d, extra, m, n, width, rows, keys, biased in (
+    ("", "f16", "f16", 128, 64, 64, 112, 208, 152),
+    ("_f32", "bf16", "f32", 64, 64, 64, 80, 208, 208),
+    ("_short", "bf16", "bf16", 128, 64, 64, 144, 320, 72),
+):
+    biases(
+        f"staged_ending_bias{name}",
+        "ending_bias",
+        [A(d, 3)] * 3 + [A(extra, 3), A(d, 3), Scalar("f32"), m, n, width],
+        (-(-rows // m), 2),
+        lambda rng, d=d, extra=extra, width=width, rows=rows, keys=keys, biased=biased: (
+            uniform(rng, (2, rows, width), d, -1, 1),
+            uniform(rng, (2, keys, width), d, -1, 1),
+            uniform(rng, (2, keys, width), d, -1, 1),
+            uniform(rng, (2, rows, biased), extra, -1, 1),
+            like((2, rows, width), d),
+            np.float32(0.125),
+        ),
+        ending_bias,
+        rtol=1.6e-2,
+        atol=1.6e-2,
     )

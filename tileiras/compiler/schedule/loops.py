@@ -28,6 +28,7 @@ from .refusal import refusal
 from .restage import from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
     ONE,
+    PADDING,
     RENAMES,
     Staged,
     feeding_loads,
@@ -169,7 +170,7 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
 class Ring:
     """Stages of a loop: its members lie one behind the other in each stage."""
 
-    __slots__ = ("cut", "depth", "direct", "interval", "members", "slots")
+    __slots__ = ("blocks", "cut", "depth", "direct", "interval", "members", "slots")
 
     def __init__(
         self,
@@ -179,7 +180,9 @@ class Ring:
         cut: str,
         interval: Interval,
         direct: dict[Op, Direct],
+        blocks: int = 1,
     ) -> None:
+        self.blocks = blocks  # that an SM has room for beside it
         self.cut = cut  # how many slots were wanted and why there are fewer, if there are
         self.depth = depth  # iterations that run ahead, and one
         self.direct = direct  # loads that need no stage
@@ -191,7 +194,22 @@ class Ring:
 def plan_ring(
     func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
 ) -> Ring | Queue | Refilled | str:
-    """How the loads that feed a loop's products are staged; the reason when none can be, or two stages do not fit."""
+    """How the loads that feed a loop's products are staged; the reason when none can be, or two stages do not fit. Those whose
+    padding would be chosen pad by themselves in registers where copies of them cost a block, which hides more than these."""
+    found = plan_stages(func, loop, products, loads, context, wish)
+    rest = [op for op in loads if PADDING not in op.attrs]
+    if len(rest) == len(loads):
+        return found
+    without = plan_stages(func, loop, products, rest, context, wish)
+    if isinstance(found, Ring) and not (isinstance(without, Ring) and without.blocks > found.blocks):
+        return found
+    return without
+
+
+def plan_stages(
+    func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
+) -> Ring | Queue | Refilled | str:
+    """How these loads of a loop are staged, all that can be."""
     from .products import adds_up
     from .tensor_memory import buffered_bytes, bytes_back, copied_scales, staged_scales
 
@@ -294,12 +312,13 @@ def plan_ring(
         return Ring(2, 1, list(members.values()), "", step, direct)
     if slots < 2:
         return f"two stages of {stage} bytes do not fit {cost.shared_bytes} bytes beside {other} of other buffers"
+    blocks = min(most, cost.shared_blocks(slots * stage + other + barriers))
     depth = max(2, slots - spare)
     wanted, cut = cost.wanted(clocks, wish) + spare, ""
     if slots < wanted:
         fits = (slots + 1) * stage + other + barriers <= cost.shared_bytes
         cut = f"; {wanted} were wanted, " + ("which fewer blocks have room for" if fits else NO_ROOM)
-    return Ring(depth, slots, list(members.values()), cut, step, direct)
+    return Ring(depth, slots, list(members.values()), cut, step, direct, blocks)
 
 
 def queue_of_own_loads(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.passes.tileaa.facts import Facts
 
 
+PADDING = "nv_tileaa.chosen_padding"  # of a load and a `select`: what is chosen where the tensor has ended
 RENAMES = frozenset(("reshape", "permute", "convert_layout"))
 LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 

@@ -23,7 +23,7 @@ from tileiras.compiler.ir.types import I1, I8, I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import dim_bits, log2, permuted, splat, with_inv
 from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.layout.shared import permuted as arrangement_of
-from tileiras.compiler.schedule.staging import LOADS, is_elementwise
+from tileiras.compiler.schedule.staging import LOADS, PADDING, is_elementwise
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
@@ -130,7 +130,7 @@ class HoistConversions(Pass):
             return False
         load = maker
         while load.spec.name != "load_view_tko":
-            makers = (v.op for v in load.operands if v.op is not None and not one_value(v))
+            makers = (v.op for v in chosen_among(load) if v.op is not None and not one_value(v))
             found = next(makers, None)
             if found is None:  # of numbers alone
                 return False
@@ -185,7 +185,8 @@ class HoistConversions(Pass):
                 made = rewriter.create(tileas.CONVERT_LAYOUT, (v,), (want,))
                 if made is None:
                     return
-                following = made
+                if v in chosen_among(maker):
+                    following = made
                 operands.append(made.result)
             new = rewriter.create(maker.spec, operands, (convert.result.type,), dict(maker.attrs))
             if new is None:
@@ -253,7 +254,7 @@ class HoistConversions(Pass):
             if op.segments is not None:
                 return False
             tiles = []
-            for v in op.operands:
+            for v in chosen_among(op):
                 if not one_value(v) and not is_factor(v, op):
                     tiles.append(v)
             if len(tiles) != 1 or tiles[0].op is None or tiles[0].type.layout.inv:  # type: ignore[attr-defined]
@@ -426,6 +427,11 @@ def narrows(convert: Op) -> bool:
     """Whether what is wanted takes no more registers than what it is made of."""
     have, want = (value.type.layout.num_regs for value in (convert.operands[0], convert.result))  # type: ignore[attr-defined]
     return bool(want <= have)
+
+
+def chosen_among(op: Op) -> list[Value]:
+    """The operands of an op that bring elements: of the choice of what pads a tile, not its mask, which is made anew."""
+    return list(op.operands[PADDING in op.attrs :])
 
 
 def is_read_by_warpgroups(convert: Op) -> bool:

@@ -34,6 +34,8 @@ from tileiras.compiler.schedule.refusal import refusal
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
+from .padding import pad_again
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -115,10 +117,12 @@ class ModuloSchedule(Pass):
         bulk: set[Op] = set()
         for loop in [op for op in func.walk() if op.spec.name in LOOPS]:
             why = refusal(loop, dynamic_step=True)
+            body = loop.regions[0].block
             if why is not None:
                 self.waits[loop] = why
+                if not pad_again(body.ops, context):
+                    return False
                 continue
-            body = loop.regions[0].block
             lookups = lookups_of(body)
             loads = [op for op in body.ops if op not in lookups and can_run_ahead(op, loop)]
             indices = indices_of(loop) & needed_ahead(loads, loop)  # come an iteration before what needs them
@@ -136,6 +140,8 @@ class ModuloSchedule(Pass):
             for op, attrs in shared.items():
                 if not self.transfer(op, loop, attrs, context):
                     return False
+            if not pad_again(body.ops, context):
+                return False
             loads = [op for op in loads if op not in shared and op not in indices]
             for op in [op for op in loads if op in self.direct]:
                 loads.remove(op)

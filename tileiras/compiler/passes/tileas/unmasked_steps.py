@@ -9,7 +9,8 @@
 
 Attention that looks at no later key compares each score's column with its row in each step, and a tile of keys that ends in front
 of the first row needs none of it; so it is with keys behind the end of a sequence, of which the last tile alone has some, and
-with windows, which have masked steps at both ends. Which steps these are is a number that can be computed in front of the loop
+with windows, which have masked steps at both ends. What ends a tile in all steps alike, as rows do behind a bias that was padded,
+is asked once: where it does, all steps are masked. Which steps these are is a number that can be computed in front of the loop
 where what is compared goes up with the loop's index (`index_forms.py`); it is computed in 64 bits, and where anything that is
 compared would wrap around, no step is thought to be unmasked.
 
@@ -31,6 +32,7 @@ from tileiras.compiler.ir.spec import NO_MEMORY_EFFECT, PURE
 from tileiras.compiler.ir.types import I1, I32, I64, Dense, Ptr, TensorType, TileType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.schedule.candidates import constant_int
+from tileiras.compiler.schedule.staging import PADDING
 from tileiras.compiler.target.cost import CostModel
 
 from .index_forms import Form, form_of
@@ -81,7 +83,8 @@ class UnmaskedSteps(Pass):
 
 
 class Test:
-    """A comparison that holds for all elements (`holds`), or for none, in the iterations up to a number, or from one on."""
+    """A comparison that holds for all elements (`holds`), or for none, in the iterations up to a number, or from one on; or in
+    all iterations, where it does in front of the loop."""
 
     __slots__ = ("difference", "holds", "op", "sides")
 
@@ -140,8 +143,9 @@ def tests_of(loop: Op) -> list[Test]:
             kept = [is_number(v) for v in op.operands[1:]]
             if kept.count(True) == 1:
                 for test in tests_in(op.operands[0], kept[1], loop):
-                    found.setdefault(test.op, test)
-    return list(found.values())
+                    if test.difference.index or PADDING in op.attrs:  # most tiles lie within their tensor
+                        found.setdefault(test.op, test)
+    return list(found.values()) if any(test.difference.index for test in found.values()) else []
 
 
 def is_number(value: Value) -> bool:
@@ -179,7 +183,7 @@ def test_of(op: Op, holds: bool, loop: Op) -> Test | None:
     difference = sides[0].plus(sides[1], -1)
     difference = Form(difference.index, difference.terms, difference.low - most, difference.high - most)
     step = abs(difference.index)
-    if not step or step & (step - 1) or not difference.small:
+    if step & (step - 1) or not difference.small:
         return None
     return Test(op, holds, (left, right), difference)
 
@@ -262,6 +266,12 @@ def divide(loop: Op, tests: list[Test]) -> None:
     ends: Value | None = None
     fits: Value | None = None
     for test in tests:
+        if not test.difference.index:  # of all steps or of none
+            attrs = {"comparison_predicate": "less_than_or_equal", **SIGNED}
+            form = test.difference
+            so = put("cmpi", (put.sum(form.terms, form.high), put.number(0)), I1, attrs)
+            fits = so if fits is None else put("andi", (fits, so), I1)
+            continue
         at = put.boundary(test, lower, upper)
         if test.ends:
             ends = at if ends is None else put("mini", (ends, at), I64, SIGNED)
@@ -306,6 +316,7 @@ def divide(loop: Op, tests: list[Test]) -> None:
 def unmask(loop: Op, made: Op, tests: list[Test]) -> None:
     """Puts what is known of comparisons into the copy of a loop."""
     copies = dict(zip(loop.regions[0].block.ops, made.regions[0].block.ops))
+    decided: dict[bool, set[Value]] = {True: set(), False: set()}  # masks of one truth
     for test in tests:
         op = copies[test.op]
         type: Any = op.result.type
@@ -315,14 +326,15 @@ def unmask(loop: Op, made: Op, tests: list[Test]) -> None:
         op.block.insert_before(op, known)
         op.result.replace_all_uses_with(known.result)
         erase_unused(op, pure)
-        fold(known.result, test.holds)
+        fold(known.result, test.holds, decided[test.holds])
 
 
-def fold(value: Value, holds: bool) -> None:
-    """Does without what a mask of one truth for all elements decides."""
+def fold(value: Value, holds: bool, decided: set[Value]) -> None:
+    """Does without what a mask of one truth for all elements decides. `decided`: others of that truth, and those that follow."""
     work = [value]
     while work:
         value = work.pop()
+        decided.add(value)
         for user, index in list(value.uses):
             name, result = user.spec.name, user.results[0] if user.results else None
             if result is None:
@@ -332,6 +344,9 @@ def fold(value: Value, holds: bool) -> None:
                 work.append(result)
             elif name == ("andi" if holds else "ori"):
                 kept = user.operands[1 - index]
+                if kept in decided:  # their layouts may differ
+                    work.append(result)
+                    continue
             elif name == "select" and index == 0:
                 kept = user.operands[1 if holds else 2]
             if kept is not None and kept.type == result.type:
