@@ -737,6 +737,53 @@ in: attend rows=16 keys=32 heads=512
 """
 
 
+# TileAARestAsLoop
+REST_AS_LOOP = Diag(
+    "AA-0323", REMARK, "the branch goes on with sums of the loop in front of it: it is a loop of at most one step",
+    "TileAARestAsLoop", WORD_REMARK, kind="passed", category="vectorization",
+)  # fmt: skip
+"""
+cause: A remark of targets with wgmma or tcgen05: a branch behind a loop loads and multiplies the rest of what the loop took
+in whole tiles. As a loop it has the loop's copies and its instruction.
+remedy: Nothing is wrong. `--disable=wgmma,tcgen05` lets mma.sync multiply.
+
+  $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %more: tile<i1>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %av = make_tensor_view %pa, shape = [128, 1024], strides = [1024, 1] : tensor_view<128x1024xf16, strides=[1024,1]>
+      %bv = make_tensor_view %pb, shape = [1024, 128], strides = [128, 1] : tensor_view<1024x128xf16, strides=[128,1]>
+      %cv = make_tensor_view %c, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf32, strides=[128,1]>
+      %at = make_partition_view %av : partition_view<tile=(128x64), tensor_view<128x1024xf16, strides=[1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(64x128), tensor_view<1024x128xf16, strides=[128,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(128x128), tensor_view<128x128xf32, strides=[128,1]>>
+      %none = constant <f32: 0.0> : tile<128x128xf32>
+      %t = make_token : token
+      %whole = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<128x128xf32>) {
+        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(128x64), tensor_view<128x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<128x64xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(64x128), tensor_view<1024x128xf16, strides=[128,1]>>, tile<i32> -> tile<64x128xf16>, token
+        %next = mmaf %x, %y, %acc : tile<128x64xf16>, tile<64x128xf16>, tile<128x128xf32>
+        continue %next : tile<128x128xf32>
+      }
+      %all = if %more -> (tile<128x128xf32>) {
+        %x, %t1 = load_view_tko weak %at[%zero, %n] token = %t : partition_view<tile=(128x64), tensor_view<128x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<128x64xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%n, %zero] token = %t : partition_view<tile=(64x128), tensor_view<1024x128xf16, strides=[128,1]>>, tile<i32> -> tile<64x128xf16>, token
+        %next = mmaf %x, %y, %whole : tile<128x64xf16>, tile<64x128xf16>, tile<128x128xf32>
+        yield %next : tile<128x128xf32>
+      } else {
+-       yield %whole : tile<128x128xf32>
++       yield %none : tile<128x128xf32>
+      }
+      %t3 = store_view_tko weak %all, %ct[%zero, %zero] token = %t : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<128x128xf32, strides=[128,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
 # TileAARuntimeVersions
 VERSIONS = Diag(
     "AA-0401", REMARK,
