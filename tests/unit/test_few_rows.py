@@ -1,5 +1,5 @@
-"""Products of few rows, which are computed transposed (TileAATurnFewRows): right in every layout, ragged, by the target's
-own products."""
+"""Products of few rows: computed transposed (TileAATurnFewRows) by the target's own products, or with a part of K for each warp
+(TileAASplitDepth). Right in every layout, ragged."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from tests.corpus.check import PASS, launch_case
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of
+from tileiras.compiler.schedule import depth_parts
 from tileiras.example_frames import FRAMES, USUAL
 
 TYPES = {"f16": np.float16, "i8": np.int8, "f8E4M3FN": ml_dtypes.float8_e4m3fn}
 STEPS = 5
 
 
-def kernel(m: int, n: int, k: int, elem: str, at: bool, bt: bool) -> str:
+def kernel(m: int, n: int, k: int, elem: str, at: bool, bt: bool, start: int = 2) -> str:
     """C = 2 + A B, of which A lies with M contiguous (`at`), or B with K (`bt`)."""
     acc = "i32" if elem == "i8" else "f32"
     matrix, out = f"tensor_view<?x?x{elem}, strides=[?,1]>", f"tensor_view<?x?x{acc}, strides=[?,1]>"
@@ -50,7 +51,7 @@ def kernel(m: int, n: int, k: int, elem: str, at: bool, bt: bool) -> str:
     kinds = f"tile<{m}x{k}x{elem}>, tile<{k}x{n}x{elem}>, tile<{m}x{n}x{acc}>"
     ways = ["%depth, %rows" if at else "%rows, %depth", "%columns, %depth" if bt else "%depth, %columns"]
     stored = f"partition_view<tile=({m}x{n}), {out}>"
-    two = "i32: 2" if elem == "i8" else "f32: 2.0"
+    begin = f"i32: {start}" if elem == "i8" else f"f32: {start}.0"
     return f"""
 cuda_tile.module @m {{
   entry @k(%p: tile<ptr<{elem}>>, %q: tile<ptr<{elem}>>, %o: tile<ptr<{acc}>>, %rows: tile<i32>, %depth: tile<i32>,
@@ -63,7 +64,7 @@ cuda_tile.module @m {{
     %x, %y, %z = get_tile_block_id : tile<i32>
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
-    %c = constant <{two}> : tile<{m}x{n}x{acc}>
+    %c = constant <{begin}> : tile<{m}x{n}x{acc}>
     %va = make_tensor_view %pa, shape = [{ways[0]}], strides = [%s1, 1] : tile<i32> -> {matrix}
     %vb = make_tensor_view %qa, shape = [{ways[1]}], strides = [%s2, 1] : tile<i32> -> {matrix}
     %vo = make_tensor_view %o, shape = [%rows, %columns], strides = [%columns, 1] : tile<i32> -> {out}
@@ -83,12 +84,13 @@ cuda_tile.module @m {{
 """  # fmt: skip
 
 
-def run(tile: tuple[int, int, int], elem: str, at: bool, bt: bool, gpu_name: str, **more: Any) -> str:
+def run(
+    tile: tuple[int, int, int], elem: str, at: bool, bt: bool, gpu_name: str, start: int = 2, **more: Any
+) -> str:
     """PTX of a kernel that multiplied ragged matrices by two blocks along each side."""
     m, n, k = tile
-    program = tileiras.compile(
-        kernel(m, n, k, elem, at, bt), gpu_name=gpu_name, emit="ptx", launch_abi="simt", **more
-    )
+    text = kernel(m, n, k, elem, at, bt, start)
+    program = tileiras.compile(text, gpu_name=gpu_name, emit="ptx", launch_abi="simt", **more)
     rows, columns, depth = m + 5, n + 16, STEPS * k - 16
     rng = np.random.default_rng(0)
     a = rng.integers(-4, 5, (rows, depth))
@@ -103,7 +105,7 @@ def run(tile: tuple[int, int, int], elem: str, at: bool, bt: bool, gpu_name: str
         program, "k", (2, 2), [*given, out, *map(np.int32, numbers)], target="emulator", gpu_name=gpu_name,
         check=True, seed=1,
     )  # fmt: skip
-    assert (out == a @ b + 2).all()
+    assert (out == a @ b + start).all()
     return program.ptx
 
 
@@ -125,6 +127,52 @@ def test_bytes_in_tensor_memory(tile: tuple[int, int, int], elem: str) -> None:
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
 def test_boxes_bring_them_too(gpu_name: str) -> None:
     assert "cp.async.bulk.tensor" in run((32, 128, 64), "f16", False, False, gpu_name, tensor_maps="launcher")
+
+
+def read(ptx: str) -> int:
+    """Loads of fragments in a step."""
+    (loop,) = [loop for loop in loops_of(ptx) if "mma.sync" in loop and "cp.async" in loop]
+    return loop.count("ldmatrix")
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_warps_read_a_part_of_k_each(gpu_name: str) -> None:
+    """16x32x256, four warps: of its part of K a warp reads 4 fragments of the left operand and 8 of the right one, no longer all
+    16 of the left one."""
+    assert read(run((16, 32, 256), "f16", False, True, gpu_name, start=0)) == 12
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("at, bt", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("elem", ["f16", "i8", "f8E4M3FN"])
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
+def test_parts_of_k_in_every_layout(gpu_name: str, elem: str, at: int, bt: int) -> None:
+    run((16, 32, 128), elem, bool(at), bool(bt), gpu_name, start=0)
+
+
+def test_two_parts_of_k_where_all_would_be_too_many_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64x128x64: 64 fragments of sums for each of two pairs of warps."""
+    assert "mma.sync" in run((64, 128, 64), "f16", False, False, "sm_80", start=0)
+    assert parts((64, 128, 64), "sm_80", 0, monkeypatch) == {2}
+    assert parts((16, 32, 128), "sm_80", 0, monkeypatch) == {4}
+
+
+def test_sums_that_begin_at_a_number_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parts((16, 32, 128), "sm_80", 2, monkeypatch) == {1}
+
+
+def parts(tile: tuple[int, int, int], gpu_name: str, start: int, monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Into how many parts warps divide K."""
+    found, decide = set(), depth_parts.parts_of_depth
+
+    def spy(*args: Any) -> int:
+        found.add(decide(*args))
+        return decide(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(depth_parts, "parts_of_depth", spy)
+        tileiras.compile(kernel(*tile, "f16", False, False, start), gpu_name=gpu_name, emit="ptx")
+    return found
 
 
 def test_where_neither_side_has_rows_enough_nothing_turns() -> None:

@@ -89,14 +89,14 @@ def _reduce(op: Op) -> tuple[int, dict[str, Any]]:
         if size:
             lying = {"beside": (0 if elsewhere else beside(mask, warps),)}
         results = 1 << sum(1 for c in layout.reg if c & ~mask)  # of a thread
-        if not size or results < CostModel.folded_results or not _repeats(op):
+        in_lanes = any(c & mask for c in layout.lane)
+        if not size or not in_lanes or results < CostModel.folded_results or not _repeats(op):
             return size, {"order": "any", **lying}
         if not is_one_op(op.regions[0].block) or elsewhere or results < CostModel.joined_results:
             return size, {"order": "any", "halves": True, **lying}
         place = element << len(kept_in_warp(layout, mask)) << len(layout.warp)
-        if any(c & mask for c in layout.lane):  # who joins them moves neighbours
-            lying = {"beside": (0,)}
-        return size + place, {"order": "any", "halves": True, "joined": size, **lying}
+        # who joins them moves neighbours
+        return size + place, {"order": "any", "halves": True, "joined": size, "beside": (0,)}
     most, rounds, apart, done, group = 0, [], [], 0, 0
     crossing = set(layout.warp)
     for k in range(low, low + count):

@@ -129,6 +129,7 @@ class CostModel:
     spread_words = 4  # that a thread loads of a small tile as it is wanted (S)
     packed_neighbours = 2  # log2 of bytes that a thread has side by side of what it unpacks: a word (G)
     queue_parts_alone = (1, 2, 4)  # where no two stages fit, and the loop would wait for all (S)
+    usual_depth = 2048  # of K, which a loop over it is taken to have where its bounds do not say (S)
     step_parts = (4, 8, 16)  # of what the largest product takes, where no queue of products fits (S)
     steps_ahead = 2  # that copies run at least: at a wait, one is under way (S)
     most_steps_ahead = 4  # more would only take shared memory (S)

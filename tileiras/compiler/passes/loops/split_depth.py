@@ -1,7 +1,12 @@
-"""TileAASplitDepth: products of scores that have one instruction's rows keep a sum for each warp, joined behind the loop.
+"""TileAASplitDepth: products keep a sum for each warp, joined behind the loop: of scores that have one instruction's rows, and of
+loaded tiles that warps would read several times.
 
 Before: `for .. iter(%o : 16x64) { %s = %o * %f  %n = mmaf %p, %v, %s : 16x128, 128x64, 16x64 continue %n }`.
 After:  `for .. iter(%o : 4x16x64) { %s = %o * %f'  %n = mmaf %p', %v', %s : 4x16x32, 4x32x64, 4x16x64 continue %n }`, `reduce`.
+
+Before: `for .. iter(%o : 16x32) { %n = mmaf %a, %b, %o : 16x512, 512x32, 16x32 continue %n }`.
+After:  `for .. iter(%o : 4x16x32) { %n = mmaf %a', %b', %o : 4x16x128, 4x128x32, 4x16x32 continue %n }`, `reduce`: into how many
+        parts is in schedule/depth_parts.py.
 
 Before: `%s = mmaf %q, %k, %zero : 16x512, 512x32, 16x32`, where the queries are too many for the registers of each warp.
 After:  `%t = mmaf %q', %k', %zeros : 4x16x128, 4x128x32, 4x16x32`, `%s = reduce %t` (share_depth.py).
@@ -21,11 +26,13 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import F32, Dense, TensorType, TileType
+from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.layout.linear import LANE_BITS, log2
 from tileiras.compiler.passes.tileaa.short_results import SHAPES, below_maximum
 from tileiras.compiler.schedule.staging import RENAMES
 from tileiras.compiler.target.cost import CostModel
 
+from .depth_cut import Cut
 from .parts_joined import joined
 from .share_depth import share_depth
 from .widen_sums import may_end_early
@@ -40,8 +47,9 @@ class SplitDepth(Pass):
     SUMMARY = "Keep a sum for each warp where warps share out keys, or K, not rows"
     """
     does: products of scores that have one instruction's rows keep a sum for each warp, of its own keys, joined behind the loop;
-      of scores whose queries are too many for registers, as those of a latent are, each warp has a part of K, joined in the step
-    without: all scores cross shared memory in each step; each warp reads all queries
+      of scores whose queries are too many for registers, as those of a latent are, each warp has a part of K, joined in the step;
+      where warps would read tiles several times, products that only add up keep a sum for each part of K
+    without: all scores cross shared memory in each step; each warp reads all queries, or all of an operand of few rows
     acts: attention_full_f16 on sm_90
     """
     __slots__ = ()
@@ -55,10 +63,36 @@ class SplitDepth(Pass):
         for product in [op for op in func.walk() if op.spec.name == "mmaf"]:
             factor = _worthwhile(product, warps, context.target)
             if factor is not None:
-                _split(product, factor[0], warps)
+                cut = Cut(product, warps)
+                _split(product, factor[0], warps, [cut.of(product.operands[n], 1 - n) for n in (0, 1)])
                 context.analyses.drop()
         self.share(func, warps, context)
+        self.share_steps(func, warps, context)
         return True
+
+    @staticmethod
+    def share_steps(func: Any, warps: int, context: Context) -> None:
+        """Products that only add up, whose operands several warps would read in each step: each has a part of K."""
+        from tileiras.compiler.schedule import tensor_memory
+        from tileiras.compiler.schedule.depth_parts import parts_of_depth
+        from tileiras.compiler.schedule.loops import staged_products
+        from tileiras.compiler.schedule.products import warpgroup_products
+
+        if context.target is None or warps < 2:
+            return
+        staged = context.analyses.get(staged_products, func)
+        elsewhere = {
+            *tensor_memory.chosen(func, context.analyses, log2(warps)),
+            *context.analyses.get(warpgroup_products, func),
+        }
+        for loop in dict.fromkeys(op.parent for op in staged if op not in elsewhere):
+            assert loop is not None
+            parts = 1 if may_end_early(loop) else parts_of_depth(loop, log2(warps), staged, context.target)
+            if parts > 1:
+                for product in [op for op in loop.regions[0].block.ops if op in staged]:
+                    cut = Cut(product, parts)
+                    _split(product, None, parts, [cut.of_loaded(product.operands[n], 1 - n) for n in (0, 1)])
+                context.analyses.drop()
 
     @staticmethod
     def share(func: Any, warps: int, context: Context) -> None:
@@ -162,22 +196,21 @@ def is_zero(value: Value) -> bool:
     )
 
 
-def _split(product: Op, scale: Op | None, parts: int) -> None:
+def _split(product: Op, scale: Op | None, parts: int, sides: list[Value]) -> None:
     loop, body = product.parent, product.block
     assert loop is not None and body is not None and loop.block is not None
-    left, right, sum = product.operands
-    if scale is not None:
-        sum = scale.operands[0]
+    before = product.operands[:2]
+    sum = product.operands[2] if scale is None else scale.operands[0]
     whole: Any = sum.type
-    (m, n), k = whole.shape, left.type.shape[1]  # type: ignore[attr-defined]
-    type = TensorType(F32, (parts, m, n), None)
+    m, n = whole.shape
+    type = TensorType(whole.elem, (parts, m, n), None)
 
     def put(name: str, operands: Any, type: Any, attrs: Any = None, before: Op = product) -> Value:
         assert before.block is not None
         made = create(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), product.loc)
         return before.block.insert_before(before, made).result
 
-    zero = {"value": Dense(TileType(F32, type.shape), bytes(4))}
+    zero = {"value": Dense(TileType(whole.elem, type.shape), bytes(4))}
     place, number = 2 + sum.index, sum.index - 1
     loop.set_operand(place, put("constant", (), type, zero, loop))
     sum.type = type
@@ -188,16 +221,14 @@ def _split(product: Op, scale: Op | None, parts: int) -> None:
         rows = put("reshape", (rows,), TensorType(F32, (1, *shape.shape), None))
         rows = put("broadcast", (rows,), type)
         carried = put("mulf", (sum, rows), type, dict(scale.attrs))
-    elems = left.type.elem, right.type.elem  # type: ignore[attr-defined]
-    a = put("reshape", (left,), TensorType(elems[0], (m, parts, k // parts), None))
-    a = put("permute", (a,), TensorType(elems[0], (parts, m, k // parts), None), {"permutation": (1, 0, 2)})
-    b = put("reshape", (right,), TensorType(elems[1], (parts, k // parts, n), None))
     made = create(
-        product.spec, (a, b, carried), (type,), dict(product.attrs), (), product.loc, product.segments
+        product.spec, (*sides, carried), (type,), dict(product.attrs), (), product.loc, product.segments
     )
     body.insert_before(product, made)
     body.ops[-1].set_operand(number, made.result)
     product.erase()
+    for value in before:
+        erase_unused(value.op, lambda op: op.spec.is_pure)
     if scale is not None:
         by = scale.operands[1].op
         scale.erase()

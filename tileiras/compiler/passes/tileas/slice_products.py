@@ -34,7 +34,7 @@ class SliceProducts(Pass):
     """
     does: products read their operands from shared memory in slices of K
     without: whole operands
-    acts: staged_f16_nt on sm_80
+    acts: staged_f16_tn on sm_80
     """
     __slots__ = ()
 
