@@ -10,7 +10,7 @@ import pytest
 import tileiras
 from tests.fixtures import BYTECODE
 from tileiras.compiler import pipeline
-from tileiras.compiler.lower.tileas_to_nvvm.invariants import SCALED_STRIDES, hoist_invariants
+from tileiras.compiler.lower.tileas_to_nvvm.invariants import hoist_invariants, of_address, scaled_stride
 from tileiras.compiler.nvvm.code import Addr, Label, Reg
 from tileiras.compiler.target import sm
 from tileiras.diag import Sink
@@ -61,8 +61,28 @@ def test_only_shifted_strides_move_where_that_is_asked_for() -> None:
     shift = ("shl.b64", r["d1"], (r["d0"], 7), None)
     code[2] = shift
     before = list(code)
-    hoist_invariants(code, head, start, {r["r0"]}, 8, SCALED_STRIDES)
+    hoist_invariants(code, head, start, {r["r0"]}, 8, scaled_stride)
     assert code == [before[0], shift, head, *before[3:]], "what is computed from it stays"
+
+
+def test_addresses_alone_move_where_that_is_asked_for() -> None:
+    code, head, start, r = loop()
+    narrow = ("mul.lo.u32", Reg("r", 9), (r["r1"], 5), None)
+    code.insert(2, narrow)
+    before = list(code)
+    hoist_invariants(code, head, start, {r["r0"]}, 8, of_address)
+    assert code == [before[0], before[3], before[5], head, narrow, before[4], *before[6:]]
+
+
+def test_a_loop_over_slices_computes_what_is_left_of_an_extent_in_front_of_it() -> None:
+    source = (BYTECODE / "gate_gradients.tilebc").read_bytes()
+    ptx = tileiras.compile(source, gpu_name="sm_90", emit="ptx").ptx
+    assert ptx is not None
+    lines = [line.strip() for line in ptx.splitlines()]
+    label = next(n for n, line in enumerate(lines) if line.startswith("$L"))
+    end = next(n for n, line in enumerate(lines) if line.endswith(f"bra {lines[label][:-1]};"))
+    assert any(line.startswith("min.s64") for line in lines[:label])
+    assert not any(line.startswith(("min.s64", "max.s64")) for line in lines[label:end])
 
 
 @pytest.mark.parametrize("name", ["staged_biased_attention_128", "staged_attention_f16"])

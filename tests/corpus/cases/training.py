@@ -627,3 +627,25 @@ layer_case(
     rtol=1e-5,
     atol=2e-3,
 )
+
+
+def gate_values(dy, g, u, dg, du):
+    d, a, b = (wide(t)[0] for t in (dy, g, u))
+    s = 1.0 / (1.0 + np.exp(-a))
+    return {3: (d * b * s * (1.0 + a * (1.0 - s))).astype(dg.dtype), 4: (d * a * s).astype(du.dtype)}
+
+
+layer_case(
+    "gate_gradients",
+    "gate_gradients",
+    [A("bf16", 2, div=8)] * 5 + [4, 1024],
+    (3, 2),
+    lambda rng: (
+        *(uniform(rng, (10, 1304), "bf16", -2, 2) for _ in range(3)),
+        like((10, 1304), "bf16"),
+        like((10, 1304), "bf16"),
+    ),
+    gate_values,
+    rtol=8e-3,
+    atol=1e-4,
+)

@@ -75,6 +75,7 @@ class CostModel:
     copying_registers = 24  # of a thread that only copies: addresses, coordinates, the loop (S)
     addressing_registers = 56  # of one that copies by cp.async: addresses and sizes of its chunks (S)
     invariant_registers = 16  # of them that addresses take which wait through the loop (S)
+    slice_registers = 32  # of them that addresses take which wait through a loop over slices of a tile (S)
     stride_registers = 8  # of them that shifted strides take which wait through a loop of wgmma (S)
     split_sums = 64  # registers of sums that each warp keeps of its own keys: all columns (S)
     split_sums_of_pointers = 32  # of them beside addresses of what it multiplies (S)

@@ -61,6 +61,7 @@ def limit_masks(
         total, number = _narrow_extent(lowering, extent), narrow_index(lowering, index)
         if total is not None and number is not None:
             return [_below32(lowering, number, total)] * len(coords)
+        return [below64(lowering, tile_start(lowering, index, 1), widened(lowering, extent))] * len(coords)
     left = _narrow_room(lowering, extent, index, step)
     if left is None:
         left = room(lowering, extent, index, step, size)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Block, Op, Region, Value
 
 NOUNROLL = "nv_tileaa.nounroll"  # on a loop over slices
+MULTIPLYING = ("mma.", "wgmma.mma_async", "tcgen05.")  # opcodes of products
 
 
 class LoopFrame:
@@ -109,14 +110,17 @@ def lower_for(lowering: Lowering, op: Op) -> None:
         if lowering.observer is not None:
             lowering.observer.replaced(replaced)
     copies = lowering.agent and code is b.code and multiplies(code, start, "cp.async.c")
-    if copies or engine:
-        from .invariants import SCALED_STRIDES, hoist_invariants
+    slices = op.attrs.get(NOUNROLL) and code is b.code and not multiplies(code, start, MULTIPLYING)
+    if copies or engine or slices:
+        from .invariants import hoist_invariants, of_address, scaled_stride
 
         changing = {induction, *(reg for _, regs in carried for reg in regs)}
         if copies:
             hoist_invariants(code, head, start, changing, CostModel.invariant_registers)
+        elif engine:
+            hoist_invariants(code, head, start, changing, CostModel.stride_registers, scaled_stride)
         else:
-            hoist_invariants(code, head, start, changing, CostModel.stride_registers, SCALED_STRIDES)
+            hoist_invariants(code, head, start, changing, CostModel.slice_registers, of_address)
     b.place(next_label)
     following = b.emit_fresh(f"add.s{w}", induction, step)
     again = b.emit_fresh(f"setp.lt.{kind}", following, upper)
@@ -125,7 +129,7 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     b.copy(induction, following)
     b.bra(head, again)
     b.place(done)
-    if code is b.code and multiplies(code, start, ("mma.", "wgmma.mma_async")):
+    if code is b.code and multiplies(code, start, MULTIPLYING):
         b.values.clear()  # what is needed behind is computed again there: it would wait beside the accumulators
     for result, (type, regs) in zip(op.results, carried):
         lowering.env[result] = Tile(type.elem, type.shape, type.layout, regs) if regs else None

@@ -5,7 +5,8 @@
        cp.async [%to], [%from], 16               L: cp.async [%to], [%from], 16
 
 Warps that only copy have registers for it and little else to do. In loops of wgmma strides that are shifted to a step move, and
-nothing else: ptxas would repeat each shift, with moves to and from uniform registers around it. In other loops ptxas decides,
+nothing else: ptxas would repeat each shift, with moves to and from uniform registers around it. In loops over slices of a tile
+addresses and what is left of extents move, which ptxas computes anew for each slice and view. In other loops ptxas decides,
 beside accumulators. Conditions stay where they are, since there are few predicates.
 """
 
@@ -18,17 +19,29 @@ from tileiras.compiler.nvvm.inst import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
-SCALED_STRIDES = "shl.b64"
+def scaled_stride(record: Any) -> bool:
+    return bool(record[0].startswith("shl.b64"))
+
+
+def of_address(record: Any) -> bool:
+    """Whether a record computes in 64 bits: an address, or what is left of an extent."""
+    return record[1].cls == "d" or "64" in record[0]
 
 
 def hoist_invariants(
-    code: list[Any], head: Label, start: int, changing: set[Reg], room: int, only: str = ""
+    code: list[Any],
+    head: Label,
+    start: int,
+    changing: set[Reg],
+    room: int,
+    only: Callable[[Any], bool] | None = None,
 ) -> None:
     """Moves records of a loop's body, `code[start:]`, in front of its label. `changing`: what the loop carries; `room`:
-    registers that may wait through it; `only`: opcodes that begin so."""
+    registers that may wait through it; `only`: which records."""
     at = next(n for n in range(start - 1, -1, -1) if code[n] is head)
     body = code[start:]
     made = Counter(reg for record in body for reg in _written(record))
@@ -36,7 +49,7 @@ def hoist_invariants(
     moved: list[Any] = []
     rest: list[Any] = []
     for record in body:
-        if _stays_the_same(record, made, varying) and record[0].startswith(only):
+        if _stays_the_same(record, made, varying) and (only is None or only(record)):
             varying.discard(record[1])
             moved.append(record)
         else:
