@@ -97,6 +97,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAANarrowConditions", "tileaa.narrow_conditions", "NarrowConditions", frozenset(("exti",)), 1,
         OPTIONAL),
     Row("tileaa", "TileAALoopsToFor", "loops.loops_to_for", "LoopsToFor", frozenset(("loop",)), 1, OPTIONAL),
+    Row("tileaa", "TileAAInlineOneStep", "loops.inline_one_step", "InlineOneStep", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAABreaksToBounds", "loops.breaks_to_bounds", "BreaksToBounds", frozenset(("if",)), 1, OPTIONAL),
     Row("tileaa", "TileAANestTiles", "loops.nest_tiles", "NestTiles", frozenset(("if",)), 1, OPTIONAL),
     Row("tileaa", "TileAALoadWhereUsed", "loops.load_where_used", "LoadWhereUsed", _PRODUCTS, 1, OPTIONAL),

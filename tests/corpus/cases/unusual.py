@@ -238,3 +238,30 @@ for dtype in ("e4m3", "e5m2", "f16"):
         rounded(dtype, 64),
         min_arch=75 if dtype == "f16" else 89,
     )
+
+
+def over_taps(x, w, bias, y, step=2):
+    a, b = wide(x, w)
+    high, broad, channels = a.shape[1:]
+    padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    b = b.reshape(3, 3, channels, -1)
+    out = sum(
+        padded[:, r : r + high : step, s : s + broad : step] @ b[r, s] for r in range(3) for s in range(3)
+    )
+    return {3: np.maximum(out.reshape(len(y), -1) + wide(bias)[0], 0).astype(y.dtype)}
+
+
+for name, channels in (("one_step", 64), ("two_steps", 128)):
+    case(
+        f"taps_{name}",
+        "taps",
+        [A("f16", 4), A("f16"), A("f16", 1), A("f16"), 8, 8, 2, channels, 64, 64, 64],
+        (2, 1),
+        lambda rng, c=channels: (
+            whole(rng, (2, 16, 16, c), most=1),
+            whole(rng, (9 * c, 64), most=1),
+            whole(rng, (64,)),
+            like((128, 64), "f16"),
+        ),
+        over_taps,
+    )

@@ -219,3 +219,21 @@ def rounded_steps(a, b, c, M: Const, N: Const, K: Const):
         y = ct.load(b, (j, k), (N, K), padding_mode=ZERO).transpose()
         acc += ct.matmul(x, y).astype(ct.float32)
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def taps(x, w, bias, y, H: Const, W: Const, S: Const, C: Const, P: Const, N: Const, K: Const):
+    """3x3 convolution by strides of S, as a product over the channels of each tap: of one step where K is C."""
+    i, j = ct.bid(0), ct.bid(1)
+    p = i * P + ct.arange(P, dtype=ct.int32)
+    n, row, column = p // (H * W), p // W % H * S - 1, p % W * S - 1
+    acc = ct.zeros((P, N), ct.float32)
+    for t in range(9):
+        down, right = row + t // 3, column + t % 3
+        for c in range(C // K):
+            channels = c * K + ct.arange(K, dtype=ct.int32)
+            place = (n[:, None], down[:, None], right[:, None], channels[None, :])
+            a = ct.gather(x, place, padding_value=0)
+            acc = ct.mma(a, ct.load(w, (t * (C // K) + c, j), (K, N), padding_mode=ZERO), acc)
+    z = acc + ct.load(bias, (j,), (N,), padding_mode=ZERO).astype(ct.float32)[None, :]
+    ct.store(y, (i, j), ct.maximum(z, 0.0).astype(y.dtype))
