@@ -25,6 +25,13 @@ def numbers(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
     return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
 
 
+APART = [0, 4, 1, 5, 2, 6, 3, 7]  # of a word's numbers, the lowest first, which its columns are
+
+
+def zeros_are_bytes(kernel: str) -> bool:
+    return kernel in ("in_bytes", "in_words_of_rows")
+
+
 def nibbles(packed: np.ndarray) -> np.ndarray:
     """Integers of four bits, the lowest of each number first, side by side along the last axis."""
     bits = packed.view(f"u{packed.itemsize}").astype("u8")[..., None]
@@ -40,7 +47,9 @@ def expected_of(kernel: str, depth: int) -> Any:
 
     def expected(x: Any, w: Any, s: Any, z: Any, y: Any) -> dict[int, np.ndarray]:
         weights = nibbles(w)
-        zero = nibbles(z) if kernel == "in_words" else z.astype("i8")
+        zero = z.astype("i8") if zeros_are_bytes(kernel) else nibbles(z)
+        if kernel == "in_words_apart":
+            weights, zero = (t.reshape(len(t), -1, 8)[:, :, APART].reshape(t.shape) for t in (weights, zero))
         axis = int(rows)
         spread = [np.repeat(each, depth, axis) for each in (zero, wide(s)[0])]
         u = (weights - spread[0]) * spread[1]
@@ -56,11 +65,13 @@ for name, kernel, d, tile, (m, n, k), div in (
     ("_words", "in_words", "f16", (128, 128, 64), (112, 128, 320), 16),
     ("_words_bf16", "in_words", "bf16", (64, 128, 128), (64, 256, 384), 16),
     ("_words_narrow", "in_words", "bf16", (16, 128, 128), (16, 128, 256), 16),
+    ("_words_apart", "in_words_apart", "f16", (128, 128, 64), (112, 128, 320), 16),
+    ("_words_apart_bf16", "in_words_apart", "bf16", (64, 128, 64), (64, 256, 192), 16),
     ("_words_of_rows", "in_words_of_rows", "f16", (64, 128, 128), (48, 128, 384), 16),
     ("_words_of_rows_bf16", "in_words_of_rows", "bf16", (128, 64, 64), (128, 128, 192), 16),
 ):
     rows, words = kernel == "in_words_of_rows", kernel != "in_bytes"
-    packed, zeros = "i32" if words else "u8", "i32" if kernel == "in_words" else "u8"
+    packed, zeros = "i32" if words else "u8", "u8" if zeros_are_bytes(kernel) else "i32"
     case(
         f"packed{name}",
         kernel,

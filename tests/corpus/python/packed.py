@@ -38,6 +38,23 @@ def in_words(x, w, s, z, y, M: Const, N: Const, K: Const):
 
 
 @ct.kernel
+def in_words_apart(x, w, s, z, y, M: Const, N: Const, K: Const):
+    """As in_words, neighbours in different halves of their word: in the order 0 2 4 6 1 3 5 7."""
+    i, j = ct.bid(0), ct.bid(1)
+    number = ct.arange(8, dtype=ct.int32)
+    nibbles = ((number // 2 + number % 2 * 4) * 4)[None, None, :]
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], K)):
+        p = ct.load(w, (k, j), (K, N // 8), padding_mode=ZERO)
+        q = ct.load(z, (k, j), (1, N // 8), padding_mode=ZERO)
+        zero = ((q[:, :, None] >> nibbles) & 15).reshape((1, N))
+        both = ((p[:, :, None] >> nibbles) & 15).reshape((K, N)) - zero
+        u = both.astype(x.dtype) * ct.load(s, (k, j), (1, N), padding_mode=ZERO)
+        acc = ct.mma(ct.load(x, (i, k), (M, K), padding_mode=ZERO), u, acc)
+    ct.store(y, (i, j), acc.astype(y.dtype))
+
+
+@ct.kernel
 def in_words_of_rows(x, w, s, z, y, M: Const, N: Const, K: Const):
     """w (N, K / 8): eight neighbours along K in a word; zero points are bytes, a column of them and of scales for each K."""
     i, j = ct.bid(0), ct.bid(1)

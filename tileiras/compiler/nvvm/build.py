@@ -43,7 +43,7 @@ class Builder:
 
     __slots__ = (
         "_floats", "_labels", "_pairs", "_undo", "addc", "code", "counts", "fn", "halves", "parts", "prologue",
-        "prologue_values", "signed_bytes", "sums", "target", "values", "widened", "with_signs", "words",
+        "prologue_values", "signed_bytes", "sums", "target", "truths", "values", "widened", "with_signs", "words",
     )  # fmt: skip
 
     def __init__(self, fn: Function, target: Sm) -> None:
@@ -64,6 +64,7 @@ class Builder:
         self.widened: dict[
             Reg, tuple[Reg, bool]
         ] = {}  # 64 bits -> the 32 that they are, and whether sign-extended
+        self.truths: dict[Reg, bool] = {}  # constant predicates
         self._undo: list[list[Any]] = []
         self._labels = 0
         self.counts = fn.counts
@@ -201,7 +202,13 @@ class Builder:
 
     def true(self, value: bool = True) -> Reg:
         """A constant predicate."""
-        return self.entry("setp.eq.b32" if value else "setp.ne.b32", 0, 0)
+        made = self.entry("setp.eq.b32" if value else "setp.ne.b32", 0, 0)
+        self.truths[made] = value
+        return made
+
+    def known(self, p: Operand) -> bool | None:
+        """The value of a constant predicate; None of others."""
+        return self.truths.get(p) if isinstance(p, Reg) else None
 
     # ---- pairs of 16-bit registers
     def unpack(self, word: Reg) -> tuple[Reg, Reg]:

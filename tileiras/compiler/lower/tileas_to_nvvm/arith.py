@@ -143,6 +143,14 @@ def lower_divi(lowering: Lowering, op: Op) -> None:
 
     def one(x: Any, y: Any) -> Any:
         x, y = extended(lowering, x, bits, signed), extended(lowering, y, bits, signed)
+        known = _quotient(x, y, w, signed)
+        if known is not None:
+            whole, rest = known  # towards zero
+            if rest and rounding == "negative_inf" and rest ^ _number(y, w, signed) < 0:
+                whole -= 1
+            if rest and rounding == "positive_inf" and rest ^ _number(y, w, signed) >= 0:
+                whole += 1
+            return whole & ((1 << w) - 1)
         if (
             isinstance(y, int)
             and not signed
@@ -173,6 +181,21 @@ def lower_divi(lowering: Lowering, op: Op) -> None:
     elementwise(lowering, op, one)
 
 
+def _number(x: int, width: int, signed: bool) -> int:
+    return int(signed_imm(x, width)) if signed else x & ((1 << width) - 1)
+
+
+def _quotient(x: Any, y: Any, width: int, signed: bool) -> tuple[int, int] | None:
+    """Quotient and rest of two constants, rounded to zero; None of others, and where there are none."""
+    if not isinstance(x, int) or not isinstance(y, int):
+        return None
+    x, y = _number(x, width, signed), _number(y, width, signed)
+    if y == 0:
+        return None
+    whole = abs(x) // abs(y) * (-1 if x ^ y < 0 else 1)
+    return whole, x - whole * y
+
+
 def lower_remi(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     bits = _bits(op)
@@ -183,6 +206,9 @@ def lower_remi(lowering: Lowering, op: Op) -> None:
 
     def one(x: Any, y: Any) -> Any:
         x, y = extended(lowering, x, bits, signed), extended(lowering, y, bits, signed)
+        known = _quotient(x, y, w, signed)
+        if known is not None:
+            return known[1] & ((1 << w) - 1)
         if isinstance(y, int) and not signed and y and y & (y - 1) == 0:
             return b.and_(w, x, y - 1)
         if signed:
@@ -213,11 +239,22 @@ def _minmax(name: str) -> Any:
     return lower
 
 
+def _condition(lowering: Lowering, name: str, x: Any, y: Any) -> Any:
+    """Two conditions combined, where they are known beforehand."""
+    b = lowering.b
+    for one, other in ((x, y), (y, x)):
+        known = b.known(one)
+        if known is not None and (name != "xor" or not known):
+            neutral = name == "and"
+            return other if known == neutral else one
+    return b.emit(f"{name}.pred", x, y)
+
+
 def _bitwise(name: str) -> Any:
     def lower(lowering: Lowering, op: Op) -> None:
         b = lowering.b
         if _is_pred(op):
-            return elementwise(lowering, op, lambda x, y: b.emit(f"{name}.pred", x, y))
+            return elementwise(lowering, op, lambda x, y: _condition(lowering, name, x, y))
         w = max(32, _bits(op))
         fold = {"and": b.and_, "or": b.or_, "xor": b.xor}[name]
         elementwise(lowering, op, lambda x, y: fold(w, x, y))
@@ -258,6 +295,8 @@ def lower_shri(lowering: Lowering, op: Op) -> None:
             y = min(y & ((1 << bits) - 1), w)
             if y == 0:
                 return x
+            if signed and isinstance(x, int):
+                return _number(x, w, True) >> y & ((1 << w) - 1)
             if not signed and (w == 32 or isinstance(x, int)):
                 return b.shr(w, x, y)
             if w == 32 and not isinstance(x, int):
@@ -336,8 +375,9 @@ def lower_select(lowering: Lowering, op: Op) -> None:
 
 def select(lowering: Lowering, cls: str, p: Any, x: Any, y: Any) -> Any:
     b = lowering.b
-    if x is y:
-        return x
+    known = b.known(p)
+    if x is y or known is not None:
+        return x if x is y or known else y
     if cls == "p":
         return b.emit("or.pred", b.emit("and.pred", p, x), b.emit("and.pred", b.emit("not.pred", p), y))
     if cls == "h":

@@ -245,11 +245,14 @@ class Spread(Recompute):
         return conversion(old, wanted, self.target).get("plan") == "shuffle"
 
     def more(self) -> int:
-        """How many more elements threads compute than they did."""
+        """How many more elements threads compute than they did. What is made of their numbers, and is the same in every thread,
+        is known before: shifts by which words are unpacked."""
         more = 0
         for value, layout in self.places:
             op = value.op
             if op is not None and is_elementwise(op):
+                if not any((*layout.lane, *layout.warp)) and self.counted(op):
+                    continue
                 old: Any = value.type
                 before = old.layout.num_regs if op.block is self.body else 0
                 more += max(0, with_inv(layout, old.layout.inv).num_regs - before)
