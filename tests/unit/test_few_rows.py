@@ -161,8 +161,20 @@ def test_sums_that_begin_at_a_number_stay_whole(monkeypatch: pytest.MonkeyPatch)
     assert parts((16, 32, 128), "sm_80", 2, monkeypatch) == {1}
 
 
+@pytest.mark.parametrize("at, bt", [(0, 0), (0, 1), (1, 1)])
+def test_bytes_are_read_in_parts_where_they_lie_along_k(
+    at: int, bt: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = kernel(16, 32, 256, "i8", bool(at), bool(bt), 0)
+    assert parts_of(text, "sm_80", monkeypatch) == {4 if bt and not at else 1}
+
+
 def parts(tile: tuple[int, int, int], gpu_name: str, start: int, monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Into how many parts warps divide K."""
+    return parts_of(kernel(*tile, "f16", False, False, start), gpu_name, monkeypatch)
+
+
+def parts_of(text: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> set[int]:
     found, decide = set(), depth_parts.parts_of_depth
 
     def spy(*args: Any) -> int:
@@ -171,7 +183,7 @@ def parts(tile: tuple[int, int, int], gpu_name: str, start: int, monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr(depth_parts, "parts_of_depth", spy)
-        tileiras.compile(kernel(*tile, "f16", False, False, start), gpu_name=gpu_name, emit="ptx")
+        tileiras.compile(text, gpu_name=gpu_name, emit="ptx")
     return found
 
 

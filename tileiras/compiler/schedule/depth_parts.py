@@ -16,6 +16,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 from tileiras.compiler.target.registers import moved_bytes
 
+from .byte_fragments import turned
 from .candidates import constant_int
 from .instructions import mma_sync
 from .products import adds_up, carried_beside
@@ -45,7 +46,7 @@ def parts_of_depth(loop: Op, log2_warps: int, staged: dict[Op, list[Staged]], ta
     """Into how many parts warps divide K of each product of a loop: 1 where they share out rows and columns."""
     body = loop.regions[0].block
     products = [op for op in body.ops if op.spec.name in PRODUCTS]
-    if not products or not all(op in staged and _may_share(op, loop, target) for op in products):
+    if not products or not all(op in staged and _may_share(op, loop, staged, target) for op in products):
         return 1
     cost = CostModel(target)
     brought = sum({plan.op: plan.bytes for op in products for plan in staged[op]}.values())
@@ -66,12 +67,16 @@ def parts_of_depth(loop: Op, log2_warps: int, staged: dict[Op, list[Staged]], ta
     return parts
 
 
-def _may_share(product: Op, loop: Op, target: Any) -> bool:
+def _may_share(product: Op, loop: Op, staged: dict[Op, list[Staged]], target: Any) -> bool:
     """Whether a product only adds to a sum that begins at zero, of what is loaded in each step."""
     type: Any = product.result.type
     if product.spec.name == SCALED or type.elem not in (F32, I32) or len(type.shape) != 2:
         return False
     if adds_up(product) is not loop or mma_sync(product, target) is None:
+        return False
+    if any(
+        turned(product, target, lambda op: staged.get(op, []), {})
+    ):  # of parts, bytes would be read one by one
         return False
     sides = product.operands[:2]
     if any(is_invariant(v, product.block) or source_load(v) is None for v in sides):
