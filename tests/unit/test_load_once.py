@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("numpy")
@@ -14,6 +16,7 @@ from tests.corpus.check import PASS, launch_case
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of
+from tileiras.compiler import pipeline
 
 ROWS = "partition_view<tile=(64x32), tensor_view<128x64xf16, strides=[64,1]>>"
 TURNED = "partition_view<tile=(32x64), tensor_view<128x64xf16, strides=[64,1]>, dim_map=[1, 0]>"
@@ -111,4 +114,19 @@ def test_a_latent_that_is_loaded_as_keys_and_as_values_is_copied_once(
     )  # slots as small as a step: each of them is loaded for itself
     assert copying and all((loop.count("cp.async.cg") == copies) != in_steps for loop in copying)
     done = launch_case(case, "emulator", gpu_name, 300, check=True, seed=5)
+    assert done.word == PASS, done.reason
+
+
+@pytest.mark.parametrize("name", ["staged_latent_twice_512", "staged_latent_twice_256_of_16_rows"])
+def test_three_products_of_three_loads_are_right_in_tensor_memory(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two scores that go on and sums, of which two stages do not fit: in a queue, a product read what was on its way."""
+    compile_module = pipeline.compile_module
+
+    def without(*args: Any, **options: Any) -> Any:
+        return compile_module(*args, **{**options, "skip": ("TileAALoadOnce",)})
+
+    monkeypatch.setattr(pipeline, "compile_module", without)
+    done = launch_case(CASES[name], "emulator", "sm_100", 300, check=True, seed=5)
     assert done.word == PASS, done.reason

@@ -67,7 +67,9 @@ def sums_beside_scores(body: Block, staged: Any, target: Any, warps: int | None)
     if in_memory and (taken is None or taken.total + sum(map(tcgen05.columns_of, shapes)) > tcgen05.COLUMNS):
         return f"{tcgen05.COLUMNS} columns of tensor memory are too few"
     stage = sum({plan.op: plan.room for op in products for plan in staged[op]}.values())
-    least = least_room(products, staged) if in_memory else CostModel.least_stages * stage
+    least = CostModel.least_stages * stage
+    if in_memory:  # three products do not queue for it
+        least = least_room(products, staged) if len(products) == 2 else 2 * stage
     if least + sum(stored_bytes(op, 0) for op in sums) > CostModel(target).shared_bytes:
         return f"stages of {stage} bytes do not fit shared memory"
     stays, goes = clocks(scores, sums, stage)
