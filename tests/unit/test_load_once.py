@@ -117,9 +117,9 @@ def test_a_latent_that_is_loaded_as_keys_and_as_values_is_copied_once(
     assert done.word == PASS, done.reason
 
 
-@pytest.mark.parametrize("name", ["staged_latent_twice_512", "staged_latent_twice_256_of_16_rows"])
+@pytest.mark.parametrize("rows", ["512", "256_of_16_rows", "512_of_64_rows"])
 def test_three_products_of_three_loads_are_right_in_tensor_memory(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    rows: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two scores that go on and sums, of which two stages do not fit: in a queue, a product read what was on its way."""
     compile_module = pipeline.compile_module
@@ -128,5 +128,5 @@ def test_three_products_of_three_loads_are_right_in_tensor_memory(
         return compile_module(*args, **{**options, "skip": ("TileAALoadOnce",)})
 
     monkeypatch.setattr(pipeline, "compile_module", without)
-    done = launch_case(CASES[name], "emulator", "sm_100", 300, check=True, seed=5)
+    done = launch_case(CASES[f"staged_latent_twice_{rows}"], "emulator", "sm_100", 300, check=True, seed=5)
     assert done.word == PASS, done.reason

@@ -418,6 +418,7 @@ for name, d, m, n, width, places in (
     ("twice_256", "f16", 32, 32, 256, 32),
     ("twice_256_of_16_rows", "bf16", 16, 128, 256, 64),
     ("twice_512_of_32_rows", "bf16", 32, 32, 512, 64),
+    ("twice_512_of_64_rows", "bf16", 64, 64, 512, 64),
 ):
     chain(
         f"staged_latent_{name}",

@@ -87,6 +87,8 @@ def plan_queue(
         staged_of[copy] = members[copy.path[-1]]
     if memory and not all(can_run_ahead(op, products[0].parent) for op in members):  # type: ignore[arg-type]
         return None  # what the step before orders cannot be copied amid it
+    if memory and any(op.operands[2].op in products for op in products):
+        return None  # a product that goes on where another one ends is issued with it: it would read what is on its way
     for product in products:
         if len(product.operands) > 3 or not (memory or reads_when_issued(product, members)):
             return None
