@@ -739,7 +739,7 @@ in: attend rows=16 keys=32 heads=512
 
 # TileAARestAsLoop
 REST_AS_LOOP = Diag(
-    "AA-0323", REMARK, "the branch goes on with sums of the loop in front of it: it is a loop of at most one step",
+    "AA-0325", REMARK, "the branch goes on with sums of the loop in front of it: it is a loop of at most one step",
     "TileAARestAsLoop", WORD_REMARK, kind="passed", category="vectorization",
 )  # fmt: skip
 """
