@@ -25,6 +25,7 @@ EXCEPTIONS = {
     ("schedule.products", "schedule.shared_depth"): "scores of few rows beside products of warpgroups alone",
     ("passes.tileas.channels", "passes.tileas.queue"): "few loops; a kind of channel",
     ("passes.tileas.channels", "passes.tileas.steps"): "fewer loops; a kind of queue",
+    ("passes.tileas.channels", "passes.tileas.refilled"): "fewer loops; a kind of channel",
 }
 
 

@@ -97,7 +97,7 @@ def test_what_keeps_groups_and_a_barrier_is_named() -> None:
         ("staged_linear_attention_d64", "threads use other buffers of shared memory in the loop"),
         ("staged_latent_attention_64", "a step waits for copies, or at barriers, more than once"),
         ("staged_flash_bwd_fused_bf16_64", "copies wait at a barrier for what orders them"),
-        ("staged_biased_attention_128", r"its instructions take (\d+) clocks, its products and copies 512"),
+        ("staged_flash_gqa_128", r"its instructions take (\d+) clocks, its products and copies 512"),
     ):
         program = tileiras.compile(bytecode_path(CASES[name]), **OPTIONS, remarks={"missed": "memory"})
         assert (

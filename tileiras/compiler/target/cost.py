@@ -42,9 +42,7 @@ class CostModel:
     warpgroup_accumulators = 128  # that the result of a wgmma may take: 64x256 a warpgroup (F)
     few_rows_registers = 128  # of results and left operands of mma.sync whose columns warps share out (S)
     shared_depth_registers = 144  # of results and queries; with more of them warps share out K (S)
-    few_rows_held = (
-        192  # of results and copies of queries, which wgmma reads from registers: more would be spilled (S)
-    )
+    few_rows_held = 192  # of results and of copies of queries, which wgmma reads: more are spilled (S)
     product_tiles = 208  # that results of mma.sync which are alive at once may take (S)
     ordered_tiles = 256  # that tiles take where copies wait for a step: spills cost less than reads (S)
     warpgroup_tiles = 208  # that all tiles of a loop of wgmma may take at once (S)

@@ -34,8 +34,6 @@ from tileiras.compiler.schedule.refusal import refusal
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
-from .padding import pad_again
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -57,6 +55,15 @@ def needed_ahead(loads: list[Op], loop: Op) -> set[Op]:
     """Ops of a loop that the addresses of its loads need."""
     body = loop.regions[0].block
     return needed([value for op in loads for value in captured(op)], body)[0]
+
+
+def padded_again(body: Block, context: Context) -> bool:
+    """Gives what stays of a loop's loads its padding back (TileAAChoosePadding); False when an op could not be made."""
+    if not any(op.spec.name in PRODUCTS for op in body.ops):
+        return True
+    from .padding import pad_again
+
+    return pad_again(body.ops, context)
 
 
 def feeds(loads: list[Op], loop: Op) -> bool:
@@ -120,7 +127,7 @@ class ModuloSchedule(Pass):
             body = loop.regions[0].block
             if why is not None:
                 self.waits[loop] = why
-                if not pad_again(body.ops, context):
+                if not padded_again(body, context):
                     return False
                 continue
             lookups = lookups_of(body)
@@ -140,7 +147,7 @@ class ModuloSchedule(Pass):
             for op, attrs in shared.items():
                 if not self.transfer(op, loop, attrs, context):
                     return False
-            if not pad_again(body.ops, context):
+            if not padded_again(body, context):
                 return False
             loads = [op for op in loads if op not in shared and op not in indices]
             for op in [op for op in loads if op in self.direct]:
