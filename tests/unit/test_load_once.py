@@ -130,3 +130,43 @@ def test_three_products_of_three_loads_are_right_in_tensor_memory(
     monkeypatch.setattr(pipeline, "compile_module", without)
     done = launch_case(CASES[f"staged_latent_twice_{rows}"], "emulator", "sm_100", 300, check=True, seed=5)
     assert done.word == PASS, done.reason
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("rows, inside", [(100, "true, false"), (128, "false, true")])
+def test_what_a_load_promises_of_a_dimension_stays_with_that_dimension(
+    rows: int, inside: str, gpu_name: str
+) -> None:
+    """The last tile of so many rows, times itself. The turned load comes first: of 100 rows only its columns are inside."""
+    view = f"tensor_view<{rows}x64xf16, strides=[64,1]>"
+    plain = f"partition_view<tile=(64x32), padding_value = zero, {view}>"
+    turned = f"partition_view<tile=(32x64), padding_value = zero, {view}, dim_map=[1, 0]>"
+    source = f"""
+cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %c: tile<ptr<f32>>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %av = make_tensor_view %a, shape = [{rows}, 64], strides = [64, 1] : {view}
+    %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %at = make_partition_view %av : {plain}
+    %tt = make_partition_view %av : {turned}
+    %ct = make_partition_view %cv : {OUT}
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %t = make_token : token
+    %y, %ty = load_view_tko weak %tt[%zero, %one] token=%t inbounds = [{inside}] : {turned}, tile<i32> -> tile<32x64xf16>, token
+    %x, %tx = load_view_tko weak %at[%one, %zero] token=%t : {plain}, tile<i32> -> tile<64x32xf16>, token
+    %z = mmaf %x, %y, %none : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+    %done = store_view_tko weak %z, %ct[%zero, %zero] token=%t : tile<64x64xf32>, {OUT}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+    options: Any = {"emit": "ptx", "remarks": {"passed": "all"}, "launch_abi": "simt"}
+    done = tileiras.compile(source, gpu_name=gpu_name, **options)
+    assert any("it is loaded once" in d.message for d in done.diagnostics)
+    a = np.random.default_rng(0).integers(-4, 5, (rows, 64)).astype(np.float16)
+    out = np.zeros((64, 64), np.float32)
+    tileiras.launch(done, "k", 1, [a, out], target="emulator", gpu_name=gpu_name, check=True, seed=1)
+    tile = np.zeros((64, 32), np.float32)
+    tile[: rows - 64] = a[64:, :32]
+    assert (out == tile @ tile.T).all()

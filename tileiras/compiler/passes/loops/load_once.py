@@ -123,7 +123,9 @@ def join(first: Op, second: Op, target: Any) -> Op:
     kinds = TensorType(elem.elem, plain.tile), TOKEN
     made = block.insert_before(
         first,
-        create(first.spec, operands, kinds, hints(first, second, target), (), first.loc, first.segments),
+        create(
+            first.spec, operands, kinds, attrs_of(first, second, plain, target), (), first.loc, first.segments
+        ),
     )
     for load, type in zip((first, second), types):
         value: Value = made.results[0]
@@ -138,6 +140,15 @@ def join(first: Op, second: Op, target: Any) -> Op:
     return made
 
 
-def hints(first: Op, second: Op, target: Any) -> dict[str, Any]:
-    """The attributes of that load which is to be the furthest ahead."""
-    return dict(max((first, second), key=lambda op: entry_hint(op, target, "latency") or 0).attrs)
+def attrs_of(first: Op, second: Op, plain: Any, target: Any) -> dict[str, Any]:
+    """The attributes of that load which is to be the furthest ahead; inside of the tensor is a dimension of which either load
+    says so: both are executed."""
+    attrs = dict(max((first, second), key=lambda op: entry_hint(op, target, "latency") or 0).attrs)
+    inside: set[int] = set()
+    for load in (first, second):
+        order: Any = load.operands[0].type.dim_map  # type: ignore[attr-defined]
+        inside.update(d for d, known in zip(order, load.attrs.get("inbounds") or ()) if known)
+    attrs.pop("inbounds", None)
+    if inside:
+        attrs["inbounds"] = tuple(d in inside for d in plain.dim_map)
+    return attrs
