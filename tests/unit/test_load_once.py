@@ -101,6 +101,7 @@ def test_what_may_be_something_else_is_loaded_again(what: str) -> None:
     assert not is_joined(kernel(**OTHERS[what]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("name, copies", [("staged_latent_twice_512", 36), ("staged_latent_twice_256", 9)])
 def test_a_latent_that_is_loaded_as_keys_and_as_values_is_copied_once(
