@@ -157,7 +157,7 @@ def choose(load: Op, ends: Ends, loop: Op, facts: Facts, cost: CostModel) -> boo
     end = load.results[0]
     while len(end.uses) == 1 and end.uses[0][0].spec.name in ("reshape", "ftof"):
         user = end.uses[0][0]
-        if extents(user.result.type) != extents(end.type):
+        if extents(user.result.type) != extents(end.type) or user.result.type.elem.name not in BITS:  # type: ignore[attr-defined]
             break
         end = user.result
     mask = mask_of(end, view.tile, ends, put, load)
