@@ -736,6 +736,20 @@ in: attend rows=16 keys=32 heads=512
 + $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
 """
 
+SHARES_STEPS = Diag(
+    "AA-0326", REMARK, "warps share out K in {parts} parts, each with a sum of its own, joined behind the loop",
+    "TileAASplitDepth", WORD_REMARK, kind="passed", category="tensorcore",
+)  # fmt: skip
+"""
+cause: A remark: products of mma.sync that only add up, of few rows or columns. Sharing out these, warps would read a whole
+operand each, and a step would wait for shared memory.
+remedy: Nothing is wrong.
+
+in: matmul
+- $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all --disable=cp.async
+"""
+
 
 # TileAARestAsLoop
 REST_AS_LOOP = Diag(

@@ -26,7 +26,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import F32, Dense, TensorType, TileType
-from tileiras.compiler.ir.walk import erase_unused
+from tileiras.compiler.ir.walk import erase_unused, is_pure
 from tileiras.compiler.layout.linear import LANE_BITS, log2
 from tileiras.compiler.passes.tileaa.short_results import SHAPES, below_maximum
 from tileiras.compiler.schedule.staging import RENAMES
@@ -89,6 +89,7 @@ class SplitDepth(Pass):
             assert loop is not None
             parts = 1 if may_end_early(loop) else parts_of_depth(loop, log2(warps), staged, context.target)
             if parts > 1:
+                context.remark(D.SHARES_STEPS, loop, parts=parts)
                 for product in [op for op in loop.regions[0].block.ops if op in staged]:
                     cut = Cut(product, parts)
                     _split(product, None, parts, [cut.of_loaded(product.operands[n], 1 - n) for n in (0, 1)])
@@ -228,7 +229,7 @@ def _split(product: Op, scale: Op | None, parts: int, sides: list[Value]) -> Non
     body.ops[-1].set_operand(number, made.result)
     product.erase()
     for value in before:
-        erase_unused(value.op, lambda op: op.spec.is_pure)
+        erase_unused(value.op, is_pure)
     if scale is not None:
         by = scale.operands[1].op
         scale.erase()
