@@ -51,6 +51,11 @@ def parts_first(roots: Iterable[T], parts: Callable[[T], Iterable[T]]) -> list[T
     return out
 
 
+def is_pure(op: Op) -> bool:
+    """Whether an op only computes: it may go once nothing uses it."""
+    return op.spec.is_pure
+
+
 def erase_unused(op: Op | None, may_go: Callable[[Op], bool]) -> None:
     """Takes an op out that nothing uses, and then what only it used, as far as ops may go."""
     work = [op]

@@ -74,10 +74,8 @@ def _may_share(product: Op, loop: Op, staged: dict[Op, list[Staged]], target: An
         return False
     if adds_up(product) is not loop or mma_sync(product, target) is None:
         return False
-    if any(
-        turned(product, target, lambda op: staged.get(op, []), {})
-    ):  # of parts, bytes would be read one by one
-        return False
+    if any(turned(product, target, lambda op: staged.get(op, []), {})):
+        return False  # of parts, bytes would be read one by one
     sides = product.operands[:2]
     if any(is_invariant(v, product.block) or source_load(v) is None for v in sides):
         return False

@@ -130,7 +130,8 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     b.bra(head, again)
     b.place(done)
     if code is b.code and multiplies(code, start, MULTIPLYING):
-        b.values.clear()  # what is needed behind is computed again there: it would wait beside the accumulators
+        # What is needed behind is computed again there: it would wait beside accumulators, or what softmax holds of a row.
+        b.values.clear()
     for result, (type, regs) in zip(op.results, carried):
         lowering.env[result] = Tile(type.elem, type.shape, type.layout, regs) if regs else None
 

@@ -21,7 +21,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import Dense, TensorType, TileType
-from tileiras.compiler.ir.walk import erase_unused
+from tileiras.compiler.ir.walk import erase_unused, is_pure
 from tileiras.compiler.target import tcgen05
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -178,7 +178,7 @@ def turn(product: Op) -> None:
     if times is not None:
         by = next(v for v in times.operands if v is not sum)
         times.erase()
-        erase_unused(by.op, lambda op: op.spec.is_pure)
+        erase_unused(by.op, is_pure)
     loop.set_operand(3 + number, start)
     following = loop.block.ops[loop.block.ops.index(loop) + 1]
     back = create(PERMUTE, (result,), (turned(type),), {"permutation": (1, 0)}, (), product.loc)

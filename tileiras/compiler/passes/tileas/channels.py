@@ -220,10 +220,15 @@ class Channel:
             create.erase()
         if self.slots > self.depth:
             loop.attrs = {**loop.attrs, "spare_stages": self.slots - self.depth}
+        self.close()
+
+    def close(self) -> None:
+        """What stands behind the loop."""
+        loop = self.loop
+        assert loop.block is not None
         following = loop.block.ops[loop.block.ops.index(loop) + 1]
-        if (
-            self.copied and constant_int(loop.operands[2]) is None
-        ):  # a step of 0 ends the loop before all copies were waited for
+        # A step of 0 ends the loop before all copies were waited for.
+        if self.copied and constant_int(loop.operands[2]) is None:
             self.make(following, tileas.WAIT_GROUP, attrs={"pending": 0})
         if self.bulk:  # steps are constant: every copy was waited for
             self.make(following, tileas.BULK_END, (self.buffer,), (), {**self.barriers, "stages": self.slots})

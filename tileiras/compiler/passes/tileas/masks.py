@@ -12,7 +12,7 @@ from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TensorType
-from tileiras.compiler.ir.walk import erase_unused, held_in
+from tileiras.compiler.ir.walk import erase_unused, held_in, is_pure
 from tileiras.compiler.layout.linear import unbroadcasted, with_inv
 from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.cost import CostModel
@@ -79,15 +79,9 @@ def move_to_parts(convert: Op, context: Context) -> bool:
         new.loc = op.loc
         made[op] = new.result
     here.replace(convert, [made[ops[0]]])
-    for op in ops:
+    for op in ops:  # conversions between rows and tiles that are made anew would still meet in shared memory
         erase_unused(op, is_pure)
     return True
-
-
-def is_pure(op: Op) -> bool:
-    """Whether an op may go once nothing uses it; conversions between rows and tiles that are made anew would still meet in
-    shared memory."""
-    return op.spec.is_pure
 
 
 def behind(value: Value) -> Op:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import PartitionView
-from tileiras.compiler.ir.walk import erase_unused
+from tileiras.compiler.ir.walk import erase_unused, is_pure
 from tileiras.compiler.schedule.staging import PADDING, RENAMES, is_elementwise
 
 TYPE_CHECKING = False
@@ -43,10 +43,6 @@ def pad_again(ops: Iterable[Op], context: Context) -> bool:
         if mask is not None:
             erase_unused(mask, is_pure)
     return True
-
-
-def is_pure(op: Op) -> bool:
-    return op.spec.is_pure
 
 
 def choice_of(load: Op) -> Op | None:

@@ -22,7 +22,6 @@ from tileiras.compiler.dialects.nv_tileas.types import SHARED
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.types import I1
 from tileiras.compiler.ir.walk import erase_unused
-from tileiras.compiler.schedule.candidates import constant_int
 from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -131,16 +130,9 @@ class QueueChannel(Channel):
         loop = self.loop
         assert loop.block is not None
         self.carry_on(take, put)
-        for op in erased:
+        for op in (*erased, *self.creates):
             op.erase()
-        for create in self.creates:
-            create.erase()
-        after = loop.block.ops[loop.block.ops.index(loop) + 1]
-        if (
-            constant_int(loop.operands[2]) is None
-        ):  # a step of 0 ends the loop before all copies were waited for
-            self.make(after, tileas.WAIT_GROUP, attrs={"pending": 0})
-        self.make(after, tileas.FREE_SHARED, (self.buffer,))
+        self.close()
 
     def depth_of(self, product: Op) -> int:
         """Of K, in one part."""

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.dialects.nv_tileas.types import SHARED
-from tileiras.compiler.schedule.candidates import constant_int
 from tileiras.compiler.schedule.refilled import left_under_way, taken_by
 from tileiras.compiler.target.products import PRODUCTS
 
@@ -68,12 +67,7 @@ class RefilledChannel(Channel):
             self.make(behind, tileas.COMMIT_GROUP)
         for op in (*made, *inside.values(), *self.creates):
             op.erase()
-        after = loop.block.ops[loop.block.ops.index(loop) + 1]
-        if (
-            constant_int(loop.operands[2]) is None
-        ):  # a step of 0 ends the loop before all copies were waited for
-            self.make(after, tileas.WAIT_GROUP, attrs={"pending": 0})
-        self.make(after, tileas.FREE_SHARED, (self.buffer,))
+        self.close()
 
     def parts(self) -> list[tuple[list[Op], Op, Op]]:
         """(pipelines, where an iteration reads them first, and last) of each part, in the order in which they are filled again.
