@@ -225,3 +225,43 @@ def test_only_few_rows_are_read_whole_by_each_warp(rows: int) -> None:
     text = Template(FRAMES["attend"]).substitute({**USUAL["attend"], "rows": rows, "keys": 64, "heads": 512})
     found = tileiras.compile(text, gpu_name="sm_80", emit="ptx", remarks={"missed": "all"}).diagnostics
     assert any("reads all queries" in d.message for d in found) == (rows == 32)
+
+
+def in_f64() -> str:
+    """Attention of 16 rows whose softmax is computed in f64, with totals that begin at 1."""
+    text = Template(FRAMES["attend"]).substitute({"rows": "16", "keys": "128", "heads": "64"})
+    start, end = text.index("      %r = reduce %s"), text.index("      %ph = ftof")
+    softmax = text[start:end]
+    for old, new in (
+        ("xf32>", "xf64>"), ("tile<f32>", "tile<f64>"), (": f32]", ": f64]"), ("0xff800000", "0xfff0000000000000"),
+        ("%s dim", "%sw dim"), ("subf %s,", "subf %sw,"),
+        ("%a1 = mulf %acc, %s2 : tile<16x64xf64>",
+         "%s3 = ftof %s2 : tile<16x64xf64> -> tile<16x64xf32>\n %a1 = mulf %acc, %s3 : tile<16x64xf32>"),
+    ):  # fmt: skip
+        softmax = softmax.replace(old, new)
+    text = f"{text[:start]}%sw = ftof %s : tile<16x128xf32> -> tile<16x128xf64>\n{softmax}{text[end:]}"
+    for old, new in (
+        ("%ph = ftof %p : tile<16x128xf32>", "%ph = ftof %p : tile<16x128xf64>"),
+        ("tile<16xf32>, tile<16xf32>", "tile<16xf64>, tile<16xf64>"),
+        ("%low = constant <f32: 0xff800000> : tile<16xf32>", "%low = constant <f64: 0xfff0000000000000> : tile<16xf64>"),
+        ("%empty = constant <f32: 0.0> : tile<16xf32>", "%empty = constant <f64: 1.0> : tile<16xf64>"),
+        ("%n1 = reshape %norm", "%n0 = ftof %norm : tile<16xf64> -> tile<16xf32>\n %n1 = reshape %n0"),
+    ):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
+def test_totals_of_f64_that_begin_at_a_number_stay_whole(gpu_name: str) -> None:
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.uniform(-1, 1, (256, 64)).astype(np.float16) for _ in range(3))
+    out = np.zeros((256, 64), np.float32)
+    program = tileiras.compile(in_f64(), gpu_name=gpu_name, emit="ptx", launch_abi="simt")
+    arguments = [q, k, v, out, np.int32(256)]
+    tileiras.launch(
+        program, "attend", 16, arguments, target="emulator", gpu_name=gpu_name, check=True, seed=1
+    )
+    scores = q.astype(np.float64) @ k.astype(np.float64).T
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    assert np.allclose(out, p @ v.astype(np.float64) / p.sum(1, keepdims=True), rtol=5e-3, atol=5e-3)

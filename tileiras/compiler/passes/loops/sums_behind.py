@@ -89,7 +89,7 @@ def _total(loop: Op, index: int) -> tuple[Op, Op] | None:
         scale, added = scaled.operands[1 - carried.uses[0][1]], end.operands[1 - scaled.result.uses[0][1]]
     else:
         return None
-    if not is_finite(scale) or start_of(loop.operands[place]) is None:
+    if carried.type.elem is not F32 or not is_finite(scale) or start_of(loop.operands[place]) is None:
         return None
     reduced = added.op
     if reduced is not None and reduced.spec.name == "reshape" and len(reduced.result.uses) == 1:
@@ -119,7 +119,7 @@ def _total(loop: Op, index: int) -> tuple[Op, Op] | None:
 
 
 def start_of(value: Value) -> float | None:
-    """The one number that a tile of constants has, where a small power of two divides it exactly."""
+    """The one number that a tile of constants of f32 has, where a small power of two divides it exactly."""
     op = value.op
     if op is None or op.spec.name != "constant":
         return None
