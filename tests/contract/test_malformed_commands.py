@@ -265,7 +265,8 @@ INTERRUPTED = """
 import sys, time
 from tileiras.terminal import until_broken_pipe
 def main(words):
-    open({mark!r}, "w").write("1\\n")
+    with open({mark!r}, "w") as mark:
+        mark.write("1\\n")
     time.sleep(60)
 sys.exit(until_broken_pipe(main))
 """
@@ -310,7 +311,8 @@ import sys, time
 class Slow:
     def find_spec(self, name, path=None, target=None):
         if name == {phase!r}:
-            open({mark!r}, "w").write("1\\n")
+            with open({mark!r}, "w") as mark:  # a file that is only forgotten swallows what a signal raises while it is written
+                mark.write("1\\n")
             time.sleep(60)
 class Before(list):
     def insert(self, index, finder):  # the command's own finder comes behind this one
