@@ -1,6 +1,6 @@
 """Every corpus case by three witnesses: the reference interpreter, the emulated machine code, and NumPy.
 
-The quick tier runs all cases on the interpreter (seconds) and the slice `QUICK` on the emulator and
+The quick tier runs a third of the cases on the interpreter and the slice `QUICK` on the emulator and
 through the compiler; the full tier runs everything for sm_80 and sm_90 and compiles everything for every
 target.
 """
@@ -147,6 +147,7 @@ def test_committed_bytecode_names_no_machine() -> None:
             assert mark not in data, f"{case.module} contains {mark.decode()}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_reference(name: str) -> None:
     require(launch_case(CASES[name], "reference", "sm_90", LIMIT_S))

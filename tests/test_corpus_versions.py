@@ -37,7 +37,7 @@ def test_every_version_computes_the_same(name: str, version: str, monkeypatch: p
     run_file(CASES[name], path, monkeypatch)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", CPP_CASES)
 def test_nvcc_of_the_next_release(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]

@@ -53,6 +53,7 @@ def test_each_row_is_optional_or_needed_by_something() -> None:
     assert VERIFIERS == {row.name for row in pipeline.PIPELINE if getattr(row.load(), "LAYER", 0)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ACTS)
 def test_code_without_an_optional_pass_is_other_code_and_right(
     name: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -687,7 +687,7 @@ STEPS = (
 )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "gpu_name", "kilobytes", "slots", "steps"), STEPS)
 def test_products_are_taken_in_steps_where_shared_memory_holds_no_queue_of_them(
     name: str, gpu_name: str, kilobytes: int | None, slots: int, steps: int, monkeypatch: pytest.MonkeyPatch
@@ -930,7 +930,7 @@ def check(case: Case, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch)
     assert seen and outcome.word == corpus.PASS, outcome.reason
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 @pytest.mark.parametrize("name", CHECKED)
 def test_no_access_races(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
