@@ -290,6 +290,42 @@ def test_every_tile_is_held_once(rows: int, columns: int, unit: int, size: int, 
     assert rank([*layout.reg]) == len(layout.reg) and layout.num_warps == 1 << warps
 
 
+@pytest.mark.parametrize("warps", [2, 3])
+@pytest.mark.parametrize(
+    "shape, least, worst",
+    [
+        ((128, 32), 8, 1), ((128, 64), 16, 1), ((128, 256), 16, 1), ((256, 64), 16, 1), ((256, 128), 16, 1),
+        ((64, 64), 4, 2), ((64, 128), 8, 2), ((32, 128), 4, 2), ((32, 256), 4, 2),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("major", [0, 1])
+def test_bytes_are_turned_in_pairs(
+    shape: tuple[int, int], least: int, worst: int, major: int, warps: int
+) -> None:
+    """The first side becomes the contiguous one: lines of 128 bytes are stored without conflicts."""
+    if major:
+        shape = shape[1], shape[0]
+    after = arrange(shape, major, 1)
+    layout = exchange(arrange(shape, 1 - major, 1), 1, after, 1, warps, True)
+    places = {
+        layout(r, lane, w) for r in range(layout.num_regs) for lane in range(32) for w in range(1 << warps)
+    }
+    assert len(places) == shape[0] * shape[1] == layout.num_regs << 5 + warps
+    lines = [c.bit_length() - 1 for c in (layout.reg[0], *layout.lane[:2])]
+    before = arrange(shape, 1 - major, 1, lines=lines)
+    plan = matrix_load(before, layout, 1)
+    assert plan is not None and plan.transposed and plan.pair
+    assert Basis(apply(before, row) & 127 for row in plan.rows).rank == 3
+    offsets = {apply(after, c) for c in layout.reg}
+    vector = next(n for n in (16, 8, 4) if {1 << i for i in range(n.bit_length() - 1)} <= offsets)
+    assert vector >= least >> (warps - 2 if least < 16 else 0) and wavefronts(after, layout, vector) == worst
+
+
+def test_bytes_of_sides_too_short_for_pairs_are_turned_one_by_one() -> None:
+    before, after = arrange((64, 8), 1, 1), arrange((64, 8), 0, 1)
+    assert exchange(before, 1, after, 1, 2, True) is exchange(before, 1, after, 1, 2)
+
+
 def test_rows_of_tensor_memory_are_stored_for_ldmatrix_without_bank_conflicts() -> None:
     """A row a thread, 64 columns of it: what sums look like in front of an epilogue that stores whole lines."""
     rows = LinearLayout(14, [1, 2, 4, 8, 16, 32], [128, 256, 512, 1024, 2048], [4096, 8192, 64])

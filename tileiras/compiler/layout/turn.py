@@ -33,9 +33,19 @@ def vector(columns: Sequence[int], size: int, limit: int) -> list[int]:
 
 @remembered(64)
 def exchange(
-    before: tuple[int, ...], before_size: int, after: tuple[int, ...], after_size: int, log2_warps: int
+    before: tuple[int, ...],
+    before_size: int,
+    after: tuple[int, ...],
+    after_size: int,
+    log2_warps: int,
+    matrices: bool = False,
 ) -> LinearLayout:
-    """The layout of a tile read from arrangement `before`, elements of `before_size` bytes, and written to `after`."""
+    """The layout of a tile read from arrangement `before`, elements of `before_size` bytes, and written to `after`.
+    `matrices`: the lines of `before` may lie so that ldmatrix reads them without conflicts."""
+    if matrices and before_size == after_size == 1:
+        found = in_pairs(before, after, log2_warps)
+        if found is not None:
+            return found
     bits = len(after)
     registers = max(0, bits - LANE_BITS - log2_warps)
     write = vector(after, after_size, CHUNK_BYTES)[:registers]
@@ -76,6 +86,41 @@ def exchange(
     warp = [*rest[kept:], *[0] * (log2_warps - len(rest))]
     reg = [*chosen, *rest[:kept]]
     return LinearLayout(bits, reg, lane, warp)
+
+
+def in_pairs(before: tuple[int, ...], after: tuple[int, ...], log2_warps: int) -> LinearLayout | None:
+    """The layout of a tile of bytes that ldmatrix transposes two by two, as `matrix_load` reads it; None where its sides are too
+    short, or more than two threads would store to a bank at once, as lines of 64 bytes have it in any layout.
+
+    A thread has neighbours of `after` from as many matrices as make a word, and of `before` both bytes of a pair.
+    """
+    bits = len(after)
+    registers = bits - LANE_BITS - log2_warps
+    read = vector(before, 1, CHUNK_BYTES)
+    line: list[int] = []
+    for k in vector(after, 1, LINE_BYTES):
+        if k in read:  # the next line: this one is shorter
+            break
+        line.append(k)
+    if len(read) < log2(CHUNK_BYTES) or len(line) < log2(CHUNK_BYTES) or line[1] != line[0] + 1:
+        return None
+    best, fewest = None, 2
+    for width in range(min(log2(CHUNK_BYTES), registers - 1), log2(WORD_BYTES) - 1, -1):
+        rest = [1 << k for k in line[width:]]
+        for lanes in ((a, b) for i, a in enumerate(rest) for b in rest[i + 1 :]):
+            lane = [*lanes, *(1 << k for k in read[1:])]
+            side, conflicts = _Banks(after, [], 1 << width), 0
+            for number, column in enumerate(lane):
+                conflicts += not side.reaches(column, number)
+                side.take(column)
+            if conflicts < fewest:
+                best, fewest = ([*(1 << k for k in line[:width]), 1 << read[0]], lane), conflicts
+    if best is None:
+        return None
+    reg, lane = best
+    others = [1 << k for k in range(bits) if 1 << k not in (*reg, *lane)]
+    kept = registers - len(reg)
+    return LinearLayout(bits, [*reg, *others[:kept]], lane, others[kept:])
 
 
 class _Banks:

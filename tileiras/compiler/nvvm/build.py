@@ -371,6 +371,11 @@ class Builder:
         source, first, mask = self.parts.get(x, (x, 0, MASK32))
         return None if first & 7 or mask != 0xFF else (source, first >> 3, False)
 
+    def lowest_byte(self, x: Operand) -> tuple[Operand, int]:
+        """(register, number of a byte in it) that the lowest byte of a number is."""
+        source, first, mask = self.parts.get(x, (x, 0, MASK32)) if isinstance(x, Reg) else (x, 0, MASK32)
+        return (x, 0) if first & 7 or mask & 0xFF != 0xFF else (source, first >> 3)
+
     def shr_signed(self, x: Operand, n: int) -> Any:
         """x >> n of a 32-bit number that has a sign."""
         if self.has_no_sign(x) or n == 0:

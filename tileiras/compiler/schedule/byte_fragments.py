@@ -11,7 +11,7 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.layout.linear import dim_bits
 from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.target.mma import can_turn
-from tileiras.compiler.target.products import SCALED
+from tileiras.compiler.target.products import SCALED, SIDES
 
 from .instructions import mma_sync
 from .restage import origin, source_load
@@ -93,8 +93,11 @@ def _becomes_bytes(product: Op, target: Any) -> bool:
 
 
 def apart(product: Op, members: dict[Op, Staged]) -> None:
-    """Lines that the lanes of a turned fragment read at once lie in different banks, where they are not the next ones."""
+    """Lines that the lanes of a turned fragment read at once, or of an operand that is turned for wgmma, lie in different banks,
+    where they are not the next ones."""
     for which, operand in enumerate(product.operands[:2]):
+        if "atom" in product.attrs and f"restage_{SIDES[which]}" not in product.attrs:
+            continue
         load = source_load(operand)
         if load is None or load not in members or load.results[0].type.elem.bytes != 1:  # type: ignore[attr-defined]
             continue

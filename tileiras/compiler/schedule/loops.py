@@ -229,7 +229,7 @@ def plan_stages(
                         members[op] = plan
         if product.attrs.get("atom") != "tcgen05":
             turn_gathered(product, members)
-            if "atom" not in product.attrs and context.target.tensor_maps == "none":
+            if context.target.tensor_maps == "none":
                 apart(product, members)
         elif product.spec.name == SCALED:
             for which in (3, 4):

@@ -356,7 +356,7 @@ def warpgroup_products(func: Op, analyses: Analyses) -> dict[Op, dict[int, Resta
                 continue
             if which == 0 and waits_in_registers(operand, product.block, size):
                 continue
-            form = restaged(product, which, size, row[2], plans)
+            form = restaged(product, which, size, row[2], plans, analyses.target.tensor_maps == "none")
             if described(operand, form.arrangement, which, size) is None:
                 break
             back[which] = form

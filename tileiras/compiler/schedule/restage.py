@@ -31,11 +31,20 @@ SEARCH = 256  # ops that are visited for the origin of an operand
 
 
 class Restaged:
-    """One operand: how it lies when it has been written back, and before, with the bytes of an element each."""
+    """One operand: how it lies when it has been written back, and before, with the bytes of an element each. `matrices`: its
+    stage may be laid out for ldmatrix."""
 
-    __slots__ = ("arrangement", "before", "before_size", "size")
+    __slots__ = ("arrangement", "before", "before_size", "matrices", "size")
 
-    def __init__(self, arrangement: tuple[int, ...], size: int, before: tuple[int, ...], before_size: int):
+    def __init__(
+        self,
+        arrangement: tuple[int, ...],
+        size: int,
+        before: tuple[int, ...],
+        before_size: int,
+        matrices: bool = False,
+    ):
+        self.matrices = matrices
         self.arrangement = arrangement
         self.size = size
         self.before = before
@@ -43,12 +52,14 @@ class Restaged:
 
     def layout(self, log2_warps: int) -> LinearLayout:
         """In registers, on the way."""
-        return exchange(self.before, self.before_size, self.arrangement, self.size, log2_warps)
+        return exchange(self.before, self.before_size, self.arrangement, self.size, log2_warps, self.matrices)
 
 
-def restaged(product: Op, which: int, size: int, any_major: bool, plans: Any) -> Restaged:
+def restaged(
+    product: Op, which: int, size: int, any_major: bool, plans: Any, matrices: bool = False
+) -> Restaged:
     """How an operand of a product is written back, elements of `size` bytes. `any_major`: rows along M or N may be
-    contiguous; they stay as they were loaded then."""
+    contiguous; they stay as they were loaded then. `matrices`: stages may be laid out for ldmatrix, no hardware fills them."""
     operand = product.operands[which]
     shape = operand.type.shape  # type: ignore[attr-defined]
     found = origin(operand, plans)
@@ -58,7 +69,8 @@ def restaged(product: Op, which: int, size: int, any_major: bool, plans: Any) ->
         columns = arrange(shape, k if packed is None else packed, size)
         return Restaged(columns, size, columns, size)
     before, before_size, unit = found
-    return Restaged(arrange(shape, unit if any_major else k, size), size, before, before_size)
+    alone = matrices and source_load(operand) is not None
+    return Restaged(arrange(shape, unit if any_major else k, size), size, before, before_size, alone)
 
 
 def origin(value: Value, plans: Any) -> tuple[tuple[int, ...], int, int] | None:

@@ -149,10 +149,21 @@ def pack_words(lowering: Lowering, values: Sequence[Any], elem: Type) -> list[An
         if whole is not None:
             out.append(whole)
             continue
-        low = b.emit("prmt.b32", v[0], v[1], 0x0040)
-        high = b.emit("prmt.b32", v[2], v[3], 0x0040)
-        out.append(b.emit("prmt.b32", low, high, 0x5410))
+        out.append(_word_of_bytes(lowering, v))
     return out
+
+
+def _word_of_bytes(lowering: Lowering, values: Sequence[Any]) -> Any:
+    """A 32-bit word out of four elements of 1 byte. Bytes that were unpacked from words are taken from these; four words that are
+    transposed share what two of them are joined to."""
+    b = lowering.b
+    (a, i), (c, j), (d, k), (e, n) = (b.lowest_byte(v) for v in values)
+    if i == j == k == n:
+        low, high = (b.emit("prmt.b32", x, y, 0x5140 + (i & 2) * 0x1111) for x, y in ((a, c), (d, e)))
+        return b.emit("prmt.b32", low, high, 0x7632 if i & 1 else 0x5410)
+    low = b.emit("prmt.b32", a, c, i | j + 4 << 4)
+    high = b.emit("prmt.b32", d, e, k | n + 4 << 4)
+    return b.emit("prmt.b32", low, high, 0x5410)
 
 
 def store_vector(
