@@ -11,7 +11,7 @@ pytest.importorskip("numpy")
 
 import tileiras
 from tests.corpus import check as corpus
-from tests.corpus.cases.staged import operands
+from tests.corpus.cases.staged import operands, weights
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of
@@ -22,6 +22,8 @@ from tileiras.compiler.schedule.interval import L2, SHARED, TENSOR, Interval
 LONG = {
     "nn": replace(CASES["staged_tf32_nn"], inputs=operands(80, 112, 1040, "f32", "f32", "nn")),
     "nt": replace(CASES["staged_converted_tf32_nt"], inputs=operands(80, 112, 1040, "f32", "f32", "nt")),
+    "8 bits, nn": replace(CASES["staged_converted_w8a16_nn"], inputs=weights(80, 144, 1040, "nn")),
+    "8 bits, nt": replace(CASES["staged_converted_w8a16_nt"], inputs=weights(80, 144, 1040, "nt")),
     "nn, 128 rows": replace(CASES["staged_tf32_nn_128"], inputs=operands(144, 112, 1040, "f32", "f32", "nn")),
 }
 

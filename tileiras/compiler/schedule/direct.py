@@ -14,7 +14,7 @@ from tileiras.compiler.layout.turn import vector
 from tileiras.compiler.target.cost import CostModel
 
 from .interval import L2, SHARED, TENSOR, interval
-from .restage import buffers_of, source_load
+from .restage import source_load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,16 +42,18 @@ def loaded_by_threads(
     members: dict[Op, Staged],
     wish: int | None,
     spare: Callable[[], int],
+    blocks: int,
     target: Any,
 ) -> dict[Op, Direct]:
     """Members of a ring that need no stage, because the threads that write them to shared memory can load them. `spare`:
-    registers of a thread that the loop leaves."""
+    registers of a thread that the loop leaves. `blocks` of as many registers as a thread can have fit an SM: while one waits, the
+    others multiply."""
     from .bulk import wanted
 
     if len(products) != 1 or products[0].attrs.get("atom") != "wgmma" or wish is not None or wanted(target):
         return {}
     product = products[0]
-    if "restage_rhs" not in product.attrs or buffers_of(product, 1):
+    if "restage_rhs" not in product.attrs:
         return {}
     load = source_load(product.operands[1])
     if load is None or load not in members or load.spec.name != "load_view_tko":
@@ -64,9 +66,9 @@ def loaded_by_threads(
     clocks = max(busy[TENSOR], busy[L2])
     if busy[SHARED] <= clocks:
         return {}
-    held = layout.num_regs * product.operands[1].type.elem.bits // 32  # type: ignore[attr-defined]
+    held = layout.num_regs * load.results[0].type.elem.bits // 32  # type: ignore[attr-defined]
     room = spare() // held
-    depth = min(MAX_DEPTH, 1 + -(-cost.latency_clocks // clocks), 1 + room)
+    depth = min(MAX_DEPTH, 1 + -(-cost.latency_clocks // (clocks * blocks)), 1 + room)
     return {load: Direct(layout, depth)} if depth > 1 else {}
 
 

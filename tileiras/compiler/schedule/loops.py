@@ -210,6 +210,7 @@ def plan_stages(
     func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
 ) -> Ring | Queue | Refilled | str:
     """How these loads of a loop are staged, all that can be."""
+    from .kernel_spec import registers_of
     from .products import adds_up
     from .tensor_memory import buffered_bytes, bytes_back, copied_scales, staged_scales
 
@@ -238,9 +239,11 @@ def plan_stages(
                     members[plan.op] = staged_scales(product, which, plan, log2_warps)
     if not members:
         return f"none has rows aligned to {cost.min_copy_bytes} bytes, zeros outside of its view and no access to wait for"
+    spec = func.attrs[KEY]
     direct = loaded_by_threads(
-        loop, products, members, wish, lambda: spare_registers(func, loop, context.target), context.target
-    )
+        loop, products, members, wish, lambda: spare_registers(func, loop, context.target),
+        max(1, cost.register_file // (32 * spec.num_warps * registers_of(spec))), context.target,
+    )  # fmt: skip
     members = {op: member for op, member in members.items() if op not in direct}
     stage = sum(member.room for member in members.values())
     step = interval(loop, products, members.values(), context.target)

@@ -12,6 +12,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.registers import reg_class
 
 from .state import Lowering, Tile
+from .transfer import pack_words, unpack_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +40,50 @@ class LoopFrame:
         self.results = results  # (value, registers) written by break
 
 
+def in_words(block: Block) -> set[Value]:
+    """The arguments of a loop's body that are carried four bytes to a register: tiles of bytes that were loaded, for this step or
+    a later one, and are taken from words where they are used."""
+    last = block.ops[-1]
+    if last.spec.name != "continue":
+        return set()
+    found = {arg: value for arg, value in zip(block.args[1:], last.operands) if _is_bytes(arg.type)}
+    computed: list[Value] = [block.args[0]]
+    while computed:
+        computed = [arg for arg, value in found.items() if value not in found and not _is_loaded(value)]
+        for arg in computed:
+            del found[arg]
+    return set(found)
+
+
+def _is_bytes(type: Any) -> bool:
+    """Whether a thread's elements of a tile are bytes that make whole words."""
+    layout = getattr(type, "layout", None)
+    return layout is not None and getattr(type.elem, "bits", 0) == 8 and layout.num_regs >= 4
+
+
+def _is_loaded(value: Value) -> bool:
+    """Whether a tile of bytes was loaded in words, or is one constant where a branch did not load it."""
+    op = value.op
+    if op is None or not _is_bytes(value.type):
+        return False
+    if op.spec.name == "if":
+        number = op.results.index(value)
+        return all(_is_loaded(region.block.ops[-1].operands[number]) for region in op.regions)
+    return op.spec.name in ("load_view_tko", "load_ptr_tko", "constant")
+
+
+def _words(lowering: Lowering, target: Value, source: Value) -> list[Any]:
+    """New registers for a carried tile of bytes, holding `source`, four to a register."""
+    type: Any = target.type
+    regs = list(lowering.regs_as(source, type.layout))
+    return [lowering.b.fresh(word, "r") for word in pack_words(lowering, regs, type.elem)]
+
+
+def _define_bytes(lowering: Lowering, target: Value, words: Sequence[Any]) -> None:
+    type: Any = target.type
+    lowering.env[target] = Tile(type.elem, type.shape, type.layout, unpack_words(lowering, words, type.elem))
+
+
 def _fresh(lowering: Lowering, target: Value, source: Value | None) -> list[Any]:
     """New registers for a carried value or result, holding `source`; defines `target`."""
     type: Any = target.type
@@ -61,7 +106,10 @@ def _assign(lowering: Lowering, targets: Sequence[tuple[Any, list[Any]]], values
     moves = []
     for (type, regs), value in zip(targets, values):
         if regs:
-            moves += list(zip(regs, lowering.regs_as(value, type.layout)))
+            have = lowering.regs_as(value, type.layout)
+            if len(regs) < len(have):  # bytes in words
+                have = pack_words(lowering, list(have), type.elem)
+            moves += list(zip(regs, have))
     moves = [(dst, src) for dst, src in moves if dst is not src]
     written = {dst for dst, _ in moves}
     late = []
@@ -90,7 +138,11 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     iv = block.args[0]
     iv_type: Any = iv.type
     lowering.env[iv] = Tile(iv_type.elem, (), iv_type.layout, [induction])
-    carried = [(arg.type, _fresh(lowering, arg, init)) for arg, init in zip(block.args[1:], op.operands[3:])]
+    packed = in_words(block)
+    carried = [
+        (arg.type, (_words if arg in packed else _fresh)(lowering, arg, init))
+        for arg, init in zip(block.args[1:], op.operands[3:])
+    ]
     head, next_label, done = b.label(), b.label(), b.label()
     b.bra(done, b.emit(f"setp.ge.{kind}", induction, upper))
     b.place(head)
@@ -99,6 +151,9 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     lowering.loops.append(LoopFrame(True, next_label, done, carried, carried))
     b.push()
     code, start = b.code, len(b.code)
+    for arg, (_, regs) in zip(block.args[1:], carried):
+        if arg in packed:
+            _define_bytes(lowering, arg, regs)
     lower_block(lowering, block)
     b.pop()
     lowering.loops.pop()
@@ -132,8 +187,11 @@ def lower_for(lowering: Lowering, op: Op) -> None:
     if code is b.code and multiplies(code, start, MULTIPLYING):
         # What is needed behind is computed again there: it would wait beside accumulators, or what softmax holds of a row.
         b.values.clear()
-    for result, (type, regs) in zip(op.results, carried):
-        lowering.env[result] = Tile(type.elem, type.shape, type.layout, regs) if regs else None
+    for result, arg, (type, regs) in zip(op.results, block.args[1:], carried):
+        if arg in packed:
+            _define_bytes(lowering, result, regs)
+        else:
+            lowering.env[result] = Tile(type.elem, type.shape, type.layout, regs) if regs else None
 
 
 def multiplies(code: list[Any], start: int, opcodes: str | tuple[str, ...] = "wgmma.mma_async") -> bool:
@@ -159,7 +217,16 @@ def lower_loop(lowering: Lowering, op: Op) -> None:
 def lower_if(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     condition = lowering.scalar(op.operands[0])
-    results = [(result.type, _fresh(lowering, result, None)) for result in op.results]
+    loaded = {result for result in op.results if _is_loaded(result)}
+    results = [
+        (
+            result.type,
+            [b.reg("r") for _ in range(result.type.layout.num_regs // 4)]  # type: ignore[attr-defined]
+            if result in loaded
+            else _fresh(lowering, result, None),
+        )
+        for result in op.results
+    ]
     otherwise, done = b.label(), b.label()
     has_else = bool(op.regions[1].blocks)
     b.bra(otherwise if has_else else done, (condition, True))
@@ -170,6 +237,9 @@ def lower_if(lowering: Lowering, op: Op) -> None:
         b.place(otherwise)
         _branch(lowering, op.regions[1], results)
     b.place(done)
+    for result, (_, regs) in zip(op.results, results):
+        if result in loaded:
+            _define_bytes(lowering, result, regs)
 
 
 def _branch(lowering: Lowering, region: Region, results: Any) -> bool:

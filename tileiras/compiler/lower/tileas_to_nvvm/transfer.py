@@ -149,6 +149,9 @@ def pack_words(lowering: Lowering, values: Sequence[Any], elem: Type) -> list[An
         if whole is not None:
             out.append(whole)
             continue
+        if all(isinstance(value, int) for value in v):
+            out.append(sum((value & 0xFF) << 8 * place for place, value in enumerate(v)))
+            continue
         out.append(_word_of_bytes(lowering, v))
     return out
 
