@@ -13,7 +13,8 @@ import numpy as np
 from tests.corpus.case import DTYPES, Array, Family, Scalar, integers, like, uniform, wide
 from tests.corpus.cases.algorithms import attended
 from tests.corpus.cases.matmul import F32, OUT16, as_tf32, product
-from tests.corpus.cases.training import bwd_in, flash_bwd_dkdv_bwd, flash_values
+from tests.corpus.cases.science import mm_complex_values
+from tests.corpus.cases.training import bwd_in, flash_bwd_dkdv_bwd, flash_values, mm_gated_values
 
 case = Family("staged", "python/matmul.py")
 converted = Family("staged_converted", "python/converted.py")
@@ -24,6 +25,8 @@ chain = Family("staged_chains", "python/chains.py")
 positions = Family("staged_positions", "python/positions.py")
 biases = Family("staged_biases", "python/biases.py")
 groups = Family("staged_groups", "python/groups.py")
+numbers = Family("staged_numbers", "python/science.py")
+layers = Family("staged_layers", "python/training.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -1173,3 +1176,34 @@ for name, d, extra, m, n, width, rows, keys, biased in (
         rtol=1.6e-2,
         atol=1.6e-2,
     )
+
+
+# An operand that meets two others in a step is read from its stage once for both.
+numbers(
+    "staged_complex",
+    "mm_complex",
+    [A("f16", 2)] * 4 + [A("f32", 2)] * 2 + [64],
+    (2, 2),
+    lambda rng: (
+        *[uniform(rng, (80, 208) if n < 2 else (208, 80), "f16", -1, 1) for n in range(4)],
+        like((80, 80), "f32"),
+        like((80, 80), "f32"),
+    ),
+    mm_complex_values,
+    **F32,
+)
+layers(
+    "staged_gated_64x128",
+    "mm_gated",
+    [A("bf16", 2)] * 4 + [64, 128, 32],
+    (2, 2),
+    lambda rng: (
+        uniform(rng, (80, 144), "bf16", -1, 1),
+        uniform(rng, (144, 144), "bf16", -1, 1),
+        uniform(rng, (144, 144), "bf16", -1, 1),
+        like((80, 144), "bf16"),
+    ),
+    mm_gated_values,
+    rtol=2e-2,
+    atol=2e-2,
+)

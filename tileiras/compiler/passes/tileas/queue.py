@@ -27,7 +27,8 @@ from tileiras.compiler.target.products import PRODUCTS
 
 from .channels import CONSUME, Channel, NotVerified
 from .hoist_conversions import end_of_buffers
-from .slice_products import Slicer, may_go, moving
+from .slice_products import Slicer, may_go
+from .staged_operands import moving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,9 +19,11 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
-from tileiras.compiler.schedule.staging import RENAMES, is_elementwise
+from tileiras.compiler.schedule.staging import is_elementwise
 from tileiras.compiler.target.mma import fragments_of
 from tileiras.compiler.target.products import PRODUCTS
+
+from .staged_operands import common_loads, moving, source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,55 +41,39 @@ class SliceProducts(Pass):
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
+        common = common_loads(func)
+        taken: dict[Any, Value] = {}
         for op in [op for op in func.walk() if op.spec.name in PRODUCTS]:
             atom = fragments_of(op.spec.name, op.attrs.get("atom"))
             if atom is None:
                 continue
             depth = op.operands[0].type.shape[-1]
             step = 1 << atom.k
-            sources = [source_of(op.operands[0]), source_of(op.operands[1])]
+            sources = [source_of(op.operands[0], common), source_of(op.operands[1], common)]
             if depth <= step or not any(s is not None for s in sources):
                 continue
-            if not Slicer(op, step, context).run():
+            if not Slicer(op, step, context, common, taken).run():
                 return False
         return True
-
-
-def source_of(value: Value) -> Op | None:
-    """The load from shared memory behind a value, through elementwise ops of one use each."""
-    op = value.op
-    while op is not None and is_elementwise(op) and len(op.result.uses) == 1:
-        tiles = moving(op)
-        if len(tiles) != 1:
-            return None
-        op = tiles[0].op
-    return op if op is not None and op.spec is tileas.LOAD_SHARED and len(op.result.uses) == 1 else None
-
-
-def moving(op: Op) -> list[Value]:
-    """The operands of an op but for constants and what waits in registers while the loop runs: factors of rows or columns."""
-    return [
-        v for v in op.operands if v.op is not None and v.op.spec.name != "constant" and not waits(v, op.block)
-    ]
-
-
-def waits(value: Value, body: Any) -> bool:
-    """Whether a value is made outside of a loop's body, or is a slice of one."""
-    op = value.op
-    if body is None or body.region is None or body.region.op is None or body.region.op.spec.name != "for":
-        return False
-    while op is not None and op.block is body and (op.spec.name in RENAMES or op.spec.name == "extract"):
-        value = op.operands[0]
-        op = value.op
-    return op.block is not body if op is not None else value.owner is not body
 
 
 class Slicer:
     """One product in slices."""
 
-    def __init__(self, op: Op, step: int, context: Context) -> None:
+    def __init__(
+        self,
+        op: Op,
+        step: int,
+        context: Context,
+        common: dict[Op, int] | None = None,
+        taken: dict[Any, Value] | None = None,
+    ) -> None:
         self.op = op
         self.step = step
+        self.common = common or {}  # loads whose slices other products take as well
+        self.taken = (
+            taken if taken is not None else {}
+        )  # and those that they have taken: (number of the load, dimension, number of the slice)
         self.rewriter = Rewriter(context, op)
         self.failed = False
 
@@ -123,7 +109,7 @@ class Slicer:
         """Elements index * step .. of a value along a dimension, in the same registers: of what is computed from a load by single
         elements, the slice of the load, and the same computed once more."""
         chain = []
-        if source_of(value) is not None:
+        if source_of(value, self.common) is not None:
             while value.op is not None and is_elementwise(value.op):
                 chain.append(value.op)
                 value = moving(value.op)[0]
@@ -146,6 +132,9 @@ class Slicer:
         type: Any = value.type
         small: Any = self.small(value, dim)
         op = value.op
+        key = (self.common[op] if op in self.common else None, dim, index)
+        if key in self.taken:
+            return self.taken[key]
         if op is not None and op.spec is tileas.LOAD_SHARED:
             low, _ = dim_bits(type.shape)[dim]
             columns = op.attrs["arrangement"]
@@ -154,6 +143,8 @@ class Slicer:
             attrs["arrangement"] = tuple(moved)
             attrs["within"] = attrs.get("within", 0) ^ apply(columns, index * self.step << low)
             made = self.make(op.spec, list(op.operands), [small], attrs)
+            if op in self.common and made is not None:
+                self.taken[key] = made.result
         elif op is not None and op.spec.name == "constant" and len(set(dense_of(op))) == 1:
             data = op.attr("value")  # one element for all, or each of its own: equal ones
             each = len(dense_of(op)) > 1

@@ -33,7 +33,7 @@ from tileiras.compiler.schedule.staging import LOADS, RENAMES, is_elementwise
 from tileiras.compiler.target.products import PRODUCTS
 
 from .hoist_conversions import end_of_buffers, neighbours
-from .slice_products import moving
+from .staged_operands import moving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
