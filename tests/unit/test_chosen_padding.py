@@ -45,6 +45,14 @@ def test_where_copies_would_cost_a_block_the_load_pads_by_itself() -> None:
     assert not [op for op in ops if op.spec.name == "select" and op.result.type.shape]
 
 
+def test_a_remark_says_what_is_chosen() -> None:
+    source = (BYTECODE / "staged_ending_bias.tilebc").read_bytes()
+    done: Any = tileiras.compile(source, gpu_name="sm_90", emit="ptx", remarks={"passed": "all"})
+    assert [d.message for d in done.diagnostics if "padded" in d.message] == [
+        "the tile is padded with zeros, and minus infinity is chosen behind the end of its tensor"
+    ]
+
+
 def in_f64() -> str:
     """C = max(Q K + B, 0) V of tiles of 16x16, columns of B beyond the 40th being minus infinity."""
     sq = "tensor_view<64x64xf64, strides=[64,1]>"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tileiras
 from tileiras.tools import opt
 
 SUM = "tile<64x64xf32>"
@@ -46,6 +47,17 @@ def loops(text: str, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> int:
 
 
 LEAVES = f"if %flag {{ continue %u : {SUM} }}"
+
+
+@pytest.mark.parametrize("steps", ["one", "two"])
+def test_a_remark_names_the_loop_that_gives_way(steps: str) -> None:
+    done: Any = tileiras.compile(
+        kernel(f"%zero to %{steps}, step %one"), gpu_name="sm_90", emit="ptx", remarks={"passed": "all"}
+    )
+    said = [
+        "the loop has one step: its body stands in the loop around it" in d.message for d in done.diagnostics
+    ]
+    assert said.count(True) == (steps == "one")
 
 
 @pytest.mark.parametrize(

@@ -536,6 +536,49 @@ remedy: Nothing is wrong.
 """  # noqa: E501
 
 
+# TileAAInlineOneStep
+INLINES_ONE_STEP = Diag(
+    "AA-0335", REMARK, "the loop has one step: its body stands in the loop around it", "TileAAInlineOneStep", WORD_REMARK,
+    kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop of one step, with products, is all that the loop around it carries, as one over the channels of each tap
+of a convolution where a tile has all channels. Loads run ahead within the innermost loop of their product.
+remedy: Nothing is wrong.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %two = constant <i32: 2> : tile<i32>
+      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
+      %bv = make_tensor_view %pb, shape = [1024, 128], strides = [128, 1] : tensor_view<1024x128xf16, strides=[128,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x128xf16, strides=[128,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %all = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+-       %sum = for %i in (%zero to %one, step %one) : tile<i32> iter_values(%part = %acc) -> (tile<64x64xf32>) {
++       %sum = for %i in (%zero to %two, step %one) : tile<i32> iter_values(%part = %acc) -> (tile<64x64xf32>) {
+          %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
+          %y, %t2 = load_view_tko weak %bt[%j, %i] token = %t : partition_view<tile=(32x64), tensor_view<1024x128xf16, strides=[128,1]>>, tile<i32> -> tile<32x64xf16>, token
+          %next = mmaf %x, %y, %part : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+          continue %next : tile<64x64xf32>
+        }
+        continue %sum : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %all, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
 # TileAABreaksToBounds
 BREAK_IS_A_BOUND = Diag(
     "AA-0316", REMARK, "the loop ends at a bound where a test of its index left it", "TileAABreaksToBounds",
@@ -658,6 +701,55 @@ remedy: Nothing is wrong. `--disable=tcgen05` lets mma.sync multiply.
       %y, %t2 = load_view_tko weak %bt[%zero, %zero] token = %t : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
       %sum = mmaf %x, %y, %none : tile<128x64xf16>, tile<64x64xf16>, tile<128x64xf32>
       %t3 = store_view_tko weak %sum, %ct[%zero, %zero] token = %t : tile<128x64xf32>, partition_view<tile=(128x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
+# TileAAChoosePadding
+CHOOSES_PADDING = Diag(
+    "AA-0336", REMARK, "the tile is padded with zeros, and {padding} is chosen behind the end of its tensor",
+    "TileAAChoosePadding", WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop adds a tile to its products whose padding is no zero, as a bias has that ends with minus infinity. A copy
+leaves zeros where there is nothing to copy, and steps that lie within the tensor choose nothing.
+remedy: partition_view<tile=(64x64), padding_value = neg_inf, tensor_view<64x?xf16, strides=[1024,1]>>othing is wrong. Where copies would cost an SM a block, a later pass gives the load its padding back.
+
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%q: tile<ptr<f16>>, %k: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %size: tile<i32>, %n: tile<i32>) {
+      %pq = assume div_by<16>, %q : tile<ptr<f16>>
+      %pk = assume div_by<16>, %k : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %qv = make_tensor_view %pq, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
+      %kv = make_tensor_view %pk, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
+      %bv = make_tensor_view %pb, shape = [64, %size], strides = [1024, 1] : tile<i32> -> tensor_view<64x?xf16, strides=[1024,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %qt = make_partition_view %qv : partition_view<tile=(64x64), tensor_view<1024x64xf16, strides=[64,1]>>
+      %kt = make_partition_view %kv : partition_view<tile=(64x64), tensor_view<1024x64xf16, strides=[64,1]>>
+-     %bt = make_partition_view %bv : partition_view<tile=(64x64), padding_value = neg_inf, tensor_view<64x?xf16, strides=[1024,1]>>
++     %bt = make_partition_view %bv : partition_view<tile=(64x64), padding_value = zero, tensor_view<64x?xf16, strides=[1024,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %t = make_token : token
+      %x, %t0 = load_view_tko weak %qt[%zero, %zero] token = %t : partition_view<tile=(64x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %sum = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
+        %y, %t1 = load_view_tko weak %kt[%j, %zero] token = %t : partition_view<tile=(64x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+        %s = mmaf %x, %y, %none : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+-       %z, %t2 = load_view_tko weak %bt[%zero, %j] token = %t : partition_view<tile=(64x64), padding_value = neg_inf, tensor_view<64x?xf16, strides=[1024,1]>>, tile<i32> -> tile<64x64xf16>, token
++       %z, %t2 = load_view_tko weak %bt[%zero, %j] token = %t : partition_view<tile=(64x64), padding_value = zero, tensor_view<64x?xf16, strides=[1024,1]>>, tile<i32> -> tile<64x64xf16>, token
+        %w = ftof %z : tile<64x64xf16> -> tile<64x64xf32>
+        %u = addf %s, %w : tile<64x64xf32>
+        %e = exp %u : tile<64x64xf32>
+        %p = ftof %e : tile<64x64xf32> -> tile<64x64xf16>
+        %next = mmaf %p, %y, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+        continue %next : tile<64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
       return
     }
   }

@@ -15,6 +15,7 @@ is not negative, and name tiles by their counter. A load that is not copied afte
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Op, Value
@@ -39,6 +40,7 @@ BITS = {
     "bf16": {"neg_zero": 0x8000, "nan": 0x7FC0, "pos_inf": 0x7F80, "neg_inf": 0xFF80},
     "f32": {"neg_zero": 1 << 31, "nan": 0x7FC00000, "pos_inf": 0x7F800000, "neg_inf": 0xFF800000},
 }  # fmt: skip
+WORDS = {"neg_zero": "minus zero", "nan": "NaN", "pos_inf": "infinity", "neg_inf": "minus infinity"}
 LAST = (1 << 31) - 1
 SIGNED = {"signedness": "signed"}
 UNSIGNED = {"signedness": "unsigned"}
@@ -70,8 +72,9 @@ class ChoosePadding(Pass):
                         found.update((op, None) for op in group)
             for load in found:
                 ends = ends_of(load, loop, facts)
-                if ends is not None and can_run_ahead(load, loop):
-                    changed = choose(load, ends, loop, facts, cost) or changed
+                if ends is not None and can_run_ahead(load, loop) and choose(load, ends, loop, facts, cost):
+                    context.remark(D.CHOOSES_PADDING, load, padding=WORDS[load.attrs[PADDING]])
+                    changed = True
         if changed:
             context.analyses.drop()
         return True

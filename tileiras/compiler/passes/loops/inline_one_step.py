@@ -10,6 +10,7 @@ would lose the copies and the instruction that loops have.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.inline import put_in_place
 from tileiras.compiler.ir.passes import Context, Pass
@@ -36,6 +37,7 @@ class InlineOneStep(Pass):
     def run(self, func: Any, context: Context) -> bool:
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             if has_one_step(loop) and is_all_of_a_loop(loop):
+                context.remark(D.INLINES_ONE_STEP, loop)
                 put_in_place(loop)
                 context.analyses.drop()
         return True
