@@ -569,6 +569,21 @@ for name, d, tile, (m, n, k), least in (
         min_arch=least,
         **({} if d == "i8" else F32),
     )
+for layout, tile, (m, n, k) in (
+    ("nn", (128, 64, 32), (144, 80, 80)),
+    ("nt", (64, 64, 32), (80, 80, 144)),
+    ("tn", (64, 128, 32), (80, 144, 112)),
+):
+    converted(
+        f"staged_converted_tf32_{layout}_in_parts",
+        "product_tf32_in_parts",
+        [A("f32", 2), A("f32", 2), A("f32", 2), *tile, int(layout[0] == "t"), int(layout[1] == "t")],
+        (-(-m // tile[0]), -(-n // tile[1])),
+        operands(m, n, k, "f32", "f32", layout),
+        expected(layout, "f32"),
+        rtol=1e-4,
+        atol=1e-4,
+    )
 
 
 def weights(m, n, k, layout):

@@ -19,6 +19,23 @@ def product_tf32(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
 
 
 @ct.kernel
+def product_tf32_in_parts(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
+    """Nearly f32: what tf32 leaves of an operand is multiplied, too."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[0 if AT else 1], K)):
+        x = ct.load(a, (i, k), (M, K), order="F" if AT else "C", padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), order="F" if BT else "C", padding_mode=ZERO)
+        high_x, high_y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+        low_x = (x - high_x.astype(ct.float32)).astype(ct.tfloat32)
+        low_y = (y - high_y.astype(ct.float32)).astype(ct.tfloat32)
+        acc = ct.mma(low_x, high_y, acc)
+        acc = ct.mma(high_x, low_y, acc)
+        acc = ct.mma(high_x, high_y, acc)
+    ct.store(c, (i, j), acc)
+
+
+@ct.kernel
 def product_int8(a, b, c, M: Const, N: Const, K: Const, AT: Const, BT: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), ct.int32)

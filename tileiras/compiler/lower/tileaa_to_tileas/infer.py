@@ -250,12 +250,51 @@ class Inference:
         for it: the stage is read as the fragment wants it."""
         from tileiras.compiler.schedule.restage import outgrows_stage
 
-        left: Any = product.operands[0]
-        if left.type.elem.bits != 16 or not outgrows_stage(left, product.block):
-            return
         form = self.products.of(product)
         assert form is not None
-        work: list[tuple[Value, LinearLayout]] = [(left, form[0][0])]
+        for which, operand in enumerate(product.operands[:2]):
+            bits, back = operand.type.elem.bits, which in self.products.of_warpgroups[product]  # type: ignore[attr-defined]
+            if which == 0 and bits == 16:
+                steers = outgrows_stage(operand, product.block)
+            else:
+                steers = (back or bits == 32 and which == 0) and self._read_several_times(
+                    operand, which, product
+                )
+            if steers:
+                self._steer(operand, form[0][which], product)
+
+    def _read_several_times(self, operand: Value, which: int, product: Op) -> bool:
+        """Whether an operand is computed, element by element, from tiles that go to shared memory, of which others are computed,
+        too, all of them operands of the same side: high and low parts of one tile."""
+        work, seen, shared, computed = [operand], {operand}, False, False
+        while work:
+            value = work.pop()
+            op = value.op
+            if op is None or op.block is not product.block or len(seen) > CHEAP_HEIGHT:
+                return False
+            shared = shared or len(value.uses) > 1
+            near: list[Value] = []
+            for user, number in value.uses:
+                if user.spec.name in PRODUCTS:
+                    if number != which or user not in self.products.of_warpgroups:
+                        return False
+                elif _keeps_elements(user) and user.block is product.block:
+                    near += user.results
+                else:
+                    return False
+            if op not in self.products.copied:
+                tiles = [v for v in op.operands if v.op is None or v.op.spec.name not in _SPREAD]
+                if not _keeps_elements(op) or not tiles:
+                    return False
+                computed = computed or _is_elementwise(op)
+                near += tiles
+            work += [v for v in near if v not in seen]
+            seen.update(near)
+        return shared and computed
+
+    def _steer(self, operand: Value, layout: LinearLayout, product: Op) -> None:
+        """What an operand is computed from, element by element, has a layout."""
+        work: list[tuple[Value, LinearLayout]] = [(operand, layout)]
         while work:
             value, layout = work.pop()
             op = value.op
@@ -424,6 +463,14 @@ class Inference:
         )
         enough = min(CostModel.enough_near, count)
         return have if near >= enough else want
+
+
+_SPREAD = frozenset(("constant", "iota", "broadcast"))
+
+
+def _keeps_elements(op: Op) -> bool:
+    """Whether an op computes or renames one tile, element by element."""
+    return op.spec.name in ("permute", "reshape") or _is_elementwise(op)
 
 
 def _is_elementwise(op: Op) -> bool:
