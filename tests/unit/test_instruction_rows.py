@@ -114,7 +114,7 @@ def test_rows_are_what_ptxas_takes(target: str, tmp_path: Path) -> None:
 def test_every_feature_has_a_row_that_needs_it() -> None:
     used = {row[3] for rows in ROWS.values() for row in rows} - {None}
     # a directive, a limit, and orders of what other rows say
-    orders = {sm.ARRIVALS, sm.PAIRS, sm.TURNS}
+    orders = {sm.ARRIVALS, sm.PAIRS, sm.TURNS, sm.MINMAX_64}
     assert set(sm.FEATURES) - used == {sm.BLOCKS_ARE_CLUSTERS, sm.LARGE_PARAMETERS} | orders
 
 

@@ -61,6 +61,7 @@ ELECT = "elect.sync"
 SETMAXNREG = "setmaxnreg"
 TURNS = "turns of warpgroups"
 PAIRS = "pairs of CTAs"
+MINMAX_64 = "min.s64 in one instruction"
 ARRIVALS = "copies that arrive on mbarriers"
 GDC = "griddepcontrol"
 CLUSTER_CONTROL = "clusterlaunchcontrol"
@@ -116,6 +117,7 @@ FEATURES: dict[str, tuple[tuple[int, int], int, tuple[int, ...], tuple[int, ...]
     LD_256: ((8, 8), 100, (), ()),
     MINMAX_3: ((8, 8), 100, (), ()),
     CLUSTER_CONTROL: ((8, 6), 100, (), ()),
+    MINMAX_64: ((8, 7), 120, (), ()),
     FP6_CVT: ((8, 6), 0, (100, 110, 120), ()),
     UE8M0_CVT: ((8, 6), 0, (100, 110, 120), ()),
     MATRIX_B8: ((8, 6), 0, (100, 110, 120), ()),

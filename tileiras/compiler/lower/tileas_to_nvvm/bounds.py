@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.passes.tileaa.facts import unsigned_bits
+from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 
 from .state import Lowering
@@ -120,8 +121,9 @@ def room(lowering: Lowering, extent: tuple[Any, int], index: Value, step: int, s
 
 
 def _narrow_room(lowering: Lowering, extent: tuple[Any, int], index: Value, step: int) -> Any:
-    """extent - start, at least 0, where extent and index have 32 bits and tiles start at multiples of a power of two; else
-    None. A tile that starts beyond 32 bits has its number above the extent's, so that nothing wraps."""
+    """extent - start, at least 0, where the extent has 32 bits and tiles start at multiples of a power of two; else None. A
+    tile that starts beyond 32 bits has its number above the extent's, so that nothing wraps. Numbers of 64 bits that do not
+    change in a loop are left out: a loop over slices has what they leave in front of it."""
     b = lowering.b
     total = _narrow_extent(lowering, extent)
     if total is None:
@@ -133,14 +135,34 @@ def _narrow_room(lowering: Lowering, extent: tuple[Any, int], index: Value, step
         if start == 0 or start > 0xFFFFFFFF:
             return total if start == 0 else 0
         return b.emit("selp.b32", b.sub(32, total, start), 0, b.emit("setp.gt.u32", total, start))
-    number = narrow_index(lowering, index)
-    if number is None or step & (step - 1) or step > 1 << 31:
+    if step & (step - 1) or step > 1 << 31:
         return None
     shift = log2(step)
-    room = b.emit("sub.s32", total, b.shl(32, number, shift))
+    number = narrow_index(lowering, index)
+    if number is None and (lowering.target.has(sm.MINMAX_64) or not _counts(index)):
+        return None
+    wide: Any = lowering.scalar(index) if number is None else None
+    low = b.emit("cvt.u32.u64", wide) if number is None else number
+    room = b.emit("sub.s32", total, b.shl(32, low, shift))
     whole = b.shr(32, total, shift)
-    inside = b.emit("setp.le.u32", number, whole)
+    if wide is None:
+        inside = b.emit("setp.le.u32", number, whole)
+    else:
+        inside = b.emit("setp.le.u64", wide, b.wide(whole, signed=False))
     return b.emit("selp.b32", room, 0, inside)
+
+
+def _counts(index: Value, depth: int = 6) -> bool:
+    """Whether an index is computed from the number of a loop's step."""
+    op = index.op
+    if op is None:
+        loop = index.owner.region.op if index.index == 0 else None  # type: ignore[union-attr]
+        return loop is not None and loop.spec.name == "for"
+    return (
+        depth > 0
+        and op.spec.name in ("addi", "muli", "exti")
+        and any(_counts(v, depth - 1) for v in op.operands)
+    )
 
 
 def _narrow_extent(lowering: Lowering, extent: tuple[Any, int]) -> Any:
