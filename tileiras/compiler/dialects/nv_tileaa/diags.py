@@ -538,12 +538,13 @@ remedy: Nothing is wrong.
 
 # TileAAInlineOneStep
 INLINES_ONE_STEP = Diag(
-    "AA-0335", REMARK, "the loop has one step: its body stands in the loop around it", "TileAAInlineOneStep", WORD_REMARK,
+    "AA-0335", REMARK, "the loop has one step: its body stands in its place", "TileAAInlineOneStep", WORD_REMARK,
     kind="passed", category="memory",
 )  # fmt: skip
 """
 cause: A remark: a loop of one step, with products, is all that the loop around it carries, as one over the channels of each tap
-of a convolution where a tile has all channels. Loads run ahead within the innermost loop of their product.
+of a convolution where a tile has all channels; or, with tcgen05, it is around loops with products. Loads run ahead within the
+innermost loop of their product, and what is loaded in front of two loops waits in registers.
 remedy: Nothing is wrong.
 
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
