@@ -298,3 +298,18 @@ def with_inv(layout: LinearLayout, inv: int) -> LinearLayout:
     return LinearLayout(
         layout.bits, reg, [c & keep for c in layout.lane], [c & keep for c in layout.warp], layout.inv | inv
     )
+
+
+def without_inv(layout: LinearLayout, near: int) -> LinearLayout:
+    """A layout of the same value that names a place for every element. Bits of `inv` that are in `near` are the first registers;
+    then copies in lanes and warps take one each, and registers, the last ones, take the rest."""
+    if not layout.inv:
+        return layout
+    bits = [1 << k for k in range(layout.bits) if layout.inv >> k & 1]
+    first, rest = [c for c in bits if c & near], [c for c in bits if not c & near]
+    lane, warp = list(layout.lane), list(layout.warp)
+    for columns, copies in zip((lane, warp), layout.replicated):
+        for i in range(len(columns)):
+            if copies >> i & 1 and rest:
+                columns[i] ^= rest.pop(0)
+    return LinearLayout(layout.bits, (*first, *layout.reg, *rest), lane, warp)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from tileiras.memo import remembered
 
 from .algebra import LANE, OFFSET, REGISTER, Map, compose, divide, identity, invert, product
-from .linear import arrangement, dim_bits, log2, placed
+from .linear import arrangement, dim_bits, log2, placed, without_inv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,3 +225,9 @@ def matrix_operand(
         if is_swizzled(columns, *bits, elem_bytes, line):
             return MatrixOperand(width, 0 if k_major else width << rows, 8 * width, k_major)
     return None
+
+
+def stored_layout(layout: LinearLayout, columns: Sequence[int]) -> LinearLayout:
+    """The layout that a tile is stored from: memory has a place for every element, also where a register stands for many."""
+    near = sum(1 << k for k, place in enumerate(columns) if place < CHUNK_BYTES)
+    return without_inv(layout, near)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.algebra import REGISTER
 from tileiras.compiler.layout.linear import placed
-from tileiras.compiler.layout.shared import CHUNK_BYTES, matrix_load
+from tileiras.compiler.layout.shared import CHUNK_BYTES, matrix_load, stored_layout
 from tileiras.compiler.target.registers import reg_class
 from tileiras.compiler.target.sm import STMATRIX
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.layout.linear import LinearLayout
 
 
 def load_plan(op: Op, target: Any) -> dict[str, Any]:
@@ -27,14 +28,15 @@ def load_plan(op: Op, target: Any) -> dict[str, Any]:
     columns = op.attrs["arrangement"]
     if matrix_load(columns, type.layout, type.elem.bytes) is not None:
         return {"plan": convert.MATRICES}
-    return {"plan": convert.SHARED, "vector": neighbours(type, columns)}
+    return {"plan": convert.SHARED, "vector": neighbours(type.elem, type.layout, columns)}
 
 
 def store_plan(op: Op, target: Any) -> dict[str, Any]:
     """The attributes of a `store_shared`: matrices where elements of 16 bits are no neighbours."""
     type: Any = op.operands[2].type
     columns = op.attrs["arrangement"]
-    vector = neighbours(type, columns) if reg_class(type.elem) != "p" else 0
+    layout = stored_layout(type.layout, columns)
+    vector = neighbours(type.elem, layout, columns) if reg_class(type.elem) != "p" else 0
     if (
         vector < 2
         and reg_class(type.elem) == "h"
@@ -47,10 +49,10 @@ def store_plan(op: Op, target: Any) -> dict[str, Any]:
     return {"plan": convert.SHARED, "vector": vector}
 
 
-def neighbours(type: Any, columns: tuple[int, ...]) -> int:
+def neighbours(elem: Any, layout: LinearLayout, columns: tuple[int, ...]) -> int:
     """Register bits that are neighbours in shared memory, up to 16 bytes."""
-    offsets = placed(type.layout, columns).ins[REGISTER]
-    size, found = type.elem.bytes, 0
+    offsets = placed(layout, columns).ins[REGISTER]
+    size, found = elem.bytes, 0
     while size << found < CHUNK_BYTES and size << found in offsets:
         found += 1
     return found

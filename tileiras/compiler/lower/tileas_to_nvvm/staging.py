@@ -8,7 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout import convert
 from tileiras.compiler.layout.gf2 import apply
-from tileiras.compiler.layout.shared import matrix_load
+from tileiras.compiler.layout.shared import matrix_load, stored_layout
 from tileiras.compiler.nvvm.directives import cluster_dim
 from tileiras.compiler.target.registers import reg_class
 
@@ -280,13 +280,16 @@ def lower_store_shared(lowering: Lowering, op: Op) -> None:
     size = elem_bytes(tile.elem)
     columns = op.attrs["arrangement"]
     cls = reg_class(tile.elem)
-    guard = owner_guard(lowering, tile.layout)
     base = _base(lowering, op)
     if _plan(lowering, op) == convert.STMATRIX:
         return _store_matrices(lowering, tile, columns, base, op.attr("start"))
-    for group, address in _neighbours(lowering, op, tile.layout, base):
+    layout = stored_layout(tile.layout, columns)
+    guard = owner_guard(lowering, layout)
+    keep = ~tile.layout.inv
+    regs = [tile.regs[tile.layout.reg_of[offset & keep]] for offset in layout.reg_table]
+    for group, address in _neighbours(lowering, op, layout, base):
         place = lowering.b.address(address.base, address.offset_bytes + op.attr("start"))
-        values = [tile.regs[r] for r in group]
+        values = [regs[r] for r in group]
         if size <= 2 and cls == "r":
             store_vector(lowering, tile.elem, place, values, "st.shared", guard)
         else:
