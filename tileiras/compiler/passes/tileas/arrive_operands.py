@@ -11,8 +11,9 @@
       tensor_memory.product %sum, %i ..             tensor_memory.product %sum, %i ..
     }                                             }
 
-The first barrier goes where every thread reads only what it has copied itself: copies take the layout that they are read in. A
-stage, and the place of a stored operand, is written again behind a product that every thread has waited for.
+The first barrier goes where every thread reads only what it has copied itself: copies take the layout that they are read in
+(ldmatrix reads rows of other lanes). A stage, and the place of a stored operand, is written again behind a product that every
+thread has waited for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.passes import Context
 from tileiras.compiler.layout.linear import log2
+from tileiras.compiler.layout.shared import matrix_load
 
 from .commit_stages import PRODUCTS, TOUCHES, Change
 
@@ -93,6 +95,8 @@ def own_parts(loop: Op, inside: list[Op]) -> bool:
         layout = type.layout
         if not mine or "within" in read.attrs or layout.inv or any(layout.replicated):
             return False
+        if matrix_load(read.attrs["arrangement"], layout, type.elem.bytes) is not None:
+            return False  # a lane gives the address of a row that others have copied
         for copy in mine:
             source: Any = copy.operand("view").type  # type: ignore[union-attr]
             chunk = log2(copy.attr("width") // source.view.elem.bytes)
