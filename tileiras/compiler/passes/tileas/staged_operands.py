@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.schedule.loops import registers_of_tile
 from tileiras.compiler.schedule.staging import LOADS, RENAMES, is_elementwise
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import fragments_of
@@ -98,14 +99,11 @@ def _are_common(loads: list[Op]) -> bool:
     places = [block.ops.index(op) for op in (*loads, *takers)]
     if any(not (op.spec.is_pure or op.spec.name in _QUIET) for op in block.ops[min(places) : max(places)]):
         return False
-    carried = sum(_words(v.type) for v in block.args if isinstance(v.type, TensorType))
+    carried = sum(registers_of_tile(v.type) for v in block.args if isinstance(v.type, TensorType))
     cost = CostModel
-    return carried + _words(loads[0].result.type) <= cost.max_registers - cost.multiplying_registers
-
-
-def _words(type: Any) -> int:
-    """32-bit registers of a thread that a tile takes."""
-    return type.layout.num_regs * type.elem.bits + 31 >> 5  # type: ignore[no-any-return]
+    return (
+        carried + registers_of_tile(loads[0].result.type) <= cost.max_registers - cost.multiplying_registers
+    )
 
 
 def _product(user: Op) -> Op | None:
