@@ -206,3 +206,22 @@ def test_what_is_known_is_converted_in_pairs(kind: str, size: int, how: str, fus
     ptx = tileiras.compile(converted(kind, lines, size), gpu_name="sm_90", emit="ptx").ptx
     assert ptx.count(f"fma.rn.{kind}x2") * 2 == fused * ROWS * BYTES // 128
     assert ("cvt.rn.f32" in ptx or "cvt.rn.f16.s32" in ptx) == (not fused)
+
+
+@pytest.mark.parametrize(("signedness", "turned"), [("signed", 1), ("unsigned", 0)])
+def test_bytes_of_a_word_come_with_their_exponent(signedness: str, turned: int) -> None:
+    """32 bytes a thread: the signs of a word are turned together, an instruction brings two bytes, another one takes away what is
+    too much."""
+    text = converted("f16", SIGNED["bytes"][0], 8, signedness).replace("16x32", "128x32")
+    text = text.replace("shape = [16, 32]", "shape = [128, 32]")
+    aligned = "%b = assume div_by<16>, %out : tile<ptr<f16>>\n%ov = make_tensor_view %b,"
+    text = text.replace("%ov = make_tensor_view %out,", aligned)
+    ptx = tileiras.compile(text, gpu_name="sm_90", emit="ptx").ptx
+    assert ptx is not None and "ld.global.v2.b32" in ptx
+    body = ptx[ptx.index("ld.global") :]
+    counts = [body.count(word) for word in ("xor.b32", "and.b32", "prmt.b32", "fma.rn.f16x2")]
+    assert counts == [8 * turned, 0, 16, 16]
+    words = np.arange(128 * 32, dtype=np.int64).astype(np.uint8).reshape(128, 32)
+    out = np.full((128, 32), 7, KINDS["f16"])
+    tileiras.launch(text, "k", 1, [words.view(np.int8), out], target="emulator", gpu_name="sm_90")
+    assert (out.astype(np.float32) == (words.view(np.int8) if turned else words)).all()

@@ -178,11 +178,21 @@ class Pairs:
         """base + n of two integers without their constants (base + 128 + n of signed bytes); None where n is too large."""
         if low.mask >= self.base or low.form[0::2] != high.form[0::2]:
             return None
+        whole = low.mask == high.mask == BYTE and not (low.first | high.first) & 7
+        if whole and low.source is high.source and high.first != low.first + 16:
+            return self.of_word(low, high)
         halves = self.side_by_side(low, high)
         if low.signed:
             bits = self.b.emit("and.b32", halves, self.twice(BYTE))
             return self.b.emit("xor.b32", bits, self.hidden(self.word | SIGN))
         return self.with_base(halves, low.mask)
+
+    def of_word(self, low: Bits, high: Bits) -> Any:
+        """base + n of two whole bytes of a word: one instruction brings them, and the exponent with them. The signs of four bytes
+        are turned at once."""
+        b = self.b
+        word = b.emit("xor.b32", low.source, self.twice(SIGN << 8 | SIGN)) if low.signed else low.source
+        return b.emit("prmt.b32", word, self.twice(self.word), low.first >> 3 | high.first >> 3 << 8 | 0x5050)
 
     def with_base(self, halves: Any, mask: int) -> Any:
         """base + n of the masked halves of a word."""
