@@ -102,6 +102,13 @@ class TensorMemoryProducts(Pass):
 
             if not arrive_operands(func, context):
                 return False
+        if len(moved) > 1:
+            from .operands_left import leave_operands
+            from .sums_left import leave_sums
+
+            leave_operands(func)
+            if not leave_sums(func, context):
+                return False
         for accumulation in moved:
             if runs_once(accumulation.loop):
                 put_in_place(accumulation.loop)
