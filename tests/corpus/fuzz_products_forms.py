@@ -475,7 +475,7 @@ def one_loop(p: Products) -> None:
     left = p.emit(f"subi {p.const(total + grid - 1, 'i32')}, {t} : tile<i32>")
     mine = p.emit(f"divi {left}, {p.const(grid, 'i32')} signed : tile<i32>")
     trips = p.binary("muli", mine, p.const(steps, "i32"), "i32")
-    more = p.choose((0, 0, 1))
+    more = steps > 1 and p.choose((0, 0, 1))
     if more:  # a tile that never ends
         trips = p.binary("addi", trips, p.const(p.choose((1, steps - 1)), "i32"), "i32")
     elif total >= grid and p.choose((0, 0, 0, 1)):

@@ -1,9 +1,11 @@
-"""Operands of random products that no load fills: constants, rows and columns repeated, diagonals, triangles, places."""
+"""Operands of random products that no load fills, or not as it is: constants, rows and columns repeated, diagonals, triangles,
+places; what is left beside the largest of a row, running sums, one of two loads.
+"""
 
 from __future__ import annotations
 
 from tests.corpus.fuzz import tile
-from tests.corpus.fuzz_products_kit import Products, vector_of
+from tests.corpus.fuzz_products_kit import ACC, Operand, Products, rows, vector_of
 
 Shape = tuple[int, int]
 
@@ -79,3 +81,72 @@ class Made:
         if first == self.dtype:
             return x
         return p.emit(f"ftof {x} : {tile(first, shape)} -> {tile(self.dtype, shape)}")
+
+
+class Reduced:
+    """What is left of a tile beside the largest of each row or column, or its running sums."""
+
+    def __init__(self, p: Products, dtype: str, shape: Shape, extents: Shape) -> None:
+        self.p, self.dtype, self.shape = p, dtype, shape
+        self.part = Operand(p, dtype, shape, extents)
+        self.dim = p.choose((0, 1))
+        self.running = p.choose((0, 0, 1))
+
+    def load(self, i: str, j: str) -> str:
+        p, shape, dim, acc = self.p, self.shape, self.dim, ACC[self.dtype]
+        x, t, wide = self.part.load(i, j), tile(self.dtype, shape), tile(acc, shape)
+        if self.dtype == "i8":
+            x = p.emit(f"exti {x} signed : {t} -> {wide}")
+        elif acc != self.dtype:
+            x = p.emit(f"ftof {x} : {t} -> {wide}")
+        add, sub = ("addi", "subi") if acc == "i32" else ("addf", "subf")
+        if self.running:
+            p.count += 1
+            name = f"%v{p.count}"
+            none = "0" if acc == "i32" else "0.0"
+            p.line(
+                f"{name} = scan {x} dim={dim} reverse=false identities=[{none} : {acc}] : {wide} -> {wide}"
+            )
+            p.line(f"(%x: tile<{acc}>, %y: tile<{acc}>) {{")
+            p.line(f"  %z = {add} %x, %y : tile<{acc}>")
+            p.line(f"  yield %z : tile<{acc}>")
+            p.line("}")
+            low, high = (p.const(n if acc == "i32" else f"{n}.0", acc, shape) for n in (-8, 8))
+            least, most = ("maxi", "mini") if acc == "i32" else ("maxf", "minf")
+            sign = " signed" if acc == "i32" else ""
+            x = p.emit(f"{least} {name}, {low}{sign} : {wide}")
+            x = p.emit(f"{most} {x}, {high}{sign} : {wide}")
+        else:
+            top = rows(p, x, acc, shape, dim, "max")
+            x = p.binary(sub, x, p.spread(top, acc, shape[1 - dim], shape, 1 - dim), acc, shape)
+        if self.dtype == "i8":
+            return p.emit(f"trunci {x} : {wide} -> {t}")
+        return x if acc == self.dtype else p.emit(f"ftof {x} : {wide} -> {t}")
+
+
+class Either:
+    """One of two loads, by the number of the tile: both are there, or a branch loads one."""
+
+    def __init__(self, p: Products, dtype: str, shape: Shape, extents: Shape) -> None:
+        self.p, self.dtype, self.shape = p, dtype, shape
+        self.parts = [Operand(p, dtype, shape, extents) for _ in range(2)]
+        self.branch = p.choose((0, 1))
+
+    def load(self, i: str, j: str) -> str:
+        p, t = self.p, tile(self.dtype, self.shape)
+        odd = p.binary("andi", p.binary("addi", i, j, "i32"), p.const(1, "i32"), "i32")
+        c = p.emit(f"cmpi equal {odd}, {p.const(0, 'i32')}, signed : tile<i32> -> tile<i1>")
+        if not self.branch:
+            x, y = (part.load(i, j) for part in self.parts)
+            one = p.emit(f"reshape {c} : tile<i1> -> {tile('i1', (1, 1))}")
+            bits = p.emit(f"broadcast {one} : {tile('i1', (1, 1))} -> {tile('i1', self.shape)}")
+            return p.emit(f"select {bits}, {x}, {y} : {tile('i1', self.shape)}, {t}")
+        p.count += 1
+        name = f"%v{p.count}"
+        p.line(f"{name} = if {c} -> ({t}) {{")
+        for k, part in enumerate(self.parts):
+            p.depth += 1
+            p.line(f"yield {part.load(i, j)} : {t}")
+            p.depth -= 1
+            p.line("}" if k else "} else {")
+        return name

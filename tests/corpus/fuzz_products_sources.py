@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.corpus.fuzz import tile
 from tests.corpus.fuzz_products_kit import BYTES, HINTS, WIDER, Operand, Products
-from tests.corpus.fuzz_products_made import Made
+from tests.corpus.fuzz_products_made import Either, Made, Reduced
 
 Shape = tuple[int, int]
 NIBBLES = ("f16", "bf16", "f8E4M3FN", "i8")
@@ -435,7 +435,7 @@ class LookedUp:
 
 def source(p: Products, dtype: str, shape: Shape, extents: Shape) -> Any:
     """An operand of any kind that fits the type and the shape."""
-    kinds: list[Any] = [Operand] * 5 + [Deep, Deep, Listed, Made]
+    kinds: list[Any] = [Operand] * 5 + [Deep, Deep, Listed, Made, Reduced, Either]
     if min(shape) >= 16:
         kinds += [Halves]
     if max(shape) <= 128 and BYTES[dtype] <= 2:
