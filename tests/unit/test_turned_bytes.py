@@ -61,3 +61,11 @@ def test_four_words_are_transposed_by_eight_prmt() -> None:
     """The hardware that fills stages knows no lines for ldmatrix: what two words are joined to serves two of the result."""
     loop = loop_of(128, launch_abi="simt", tensor_maps="launcher")
     assert "ldmatrix" not in loop and loop.count("prmt.b32") == 32
+
+
+@pytest.mark.parametrize("k", [64, 128])
+def test_what_a_step_wrote_is_fenced_once(k: int) -> None:
+    """Of the barriers of a step (copies have landed, all have read, all have written) products stand behind the last one."""
+    loop = loop_of(k)
+    assert loop.count("bar.sync") == 3 and loop.count("fence.proxy.async") == 1
+    assert loop.index("fence.proxy.async") > loop.index("st.shared")

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 COPIES = frozenset((tileas.COPY_VIEW, tileas.COPY_POINTERS))
 _GENERIC = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, *COPIES))
 _ISSUED = frozenset((tileas.TENSOR_PRODUCT, tileas.TENSOR_PRODUCT_ROWS, tileas.TENSOR_PRODUCT_SCALED))
+_BULK = frozenset((tileas.BULK_LOAD, tileas.BULK_WAIT))
+_WARPGROUPS = frozenset((tileas.WGMMA, tileas.WGMMA_REGISTERS))
 # copies of threads count where they are there
 _ACCESSES = frozenset((tileas.LOAD_SHARED, tileas.STORE_SHARED, tileas.CLEAR_SHARED, tileas.WAIT_GROUP))
 
@@ -377,12 +379,28 @@ def fence_barriers(func: Any) -> None:
                 accessed = False
             else:
                 op.attrs = {name: value for name, value in op.attrs.items() if name != "proxy_fence"}
+    for loop in dict.fromkeys(op.parent for op in func.walk() if op.spec in _WARPGROUPS):
+        if loop is not None and loop.spec.name == "for" and not any(op.spec in _BULK for op in loop.walk()):
+            fence_once(loop.regions[0].block)
     for loop in dict.fromkeys(op.parent for op in func.walk() if op.spec is tileas.BULK_WAIT):
         body = loop.regions[0].block
         if not any(op.spec in _GENERIC for op in loop.walk()):
             for op in body.ops:
                 if op.spec is tileas.BARRIER:
                     op.attrs = {name: value for name, value in op.attrs.items() if name != "proxy_fence"}
+
+
+def fence_once(body: Any) -> None:
+    """A fence at the last barrier in front of products holds for all that its thread wrote: barriers in front of that one, at
+    which copies have landed, or threads have read what they write back, have nothing to fence."""
+    fenced = False  # at the next barrier, and no product before it
+    for op in reversed(body.ops):
+        if op.spec is tileas.BARRIER:
+            if fenced:
+                op.attrs = {name: value for name, value in op.attrs.items() if name != "proxy_fence"}
+            fenced = fenced or "proxy_fence" in op.attrs
+        elif any(inner.spec in _WARPGROUPS or inner.spec in _ISSUED for inner in op.walk()):
+            fenced = False
 
 
 def lies_in_shared(value: Any) -> Any:
