@@ -27,11 +27,13 @@ from tileiras.report.hot_loop import hottest
 
 OPTIONS: dict[str, Any] = {"launch_abi": "simt", "emit": "ptx", "gpu_name": "sm_90", "lineinfo": True}
 FORMS: dict[str, tuple[str, ...]] = {"warps that copy": (), "all warps copy": ("roles",)}
-# ragged extents, one step, a persistent kernel, halves of K, operands of bytes, scaled sums, attention in three forms
+# ragged extents, one step, a persistent kernel, halves of K, operands of bytes, scaled sums, attention in three forms; the last
+# three have stages that threads read as well
 TAKEN = (
     "staged_bf16_nn", "staged_bf16_one_step", "staged_f16_tn", "staged_f16_wide", "staged_e4m3_nt", "staged_persistent",
     "staged_batched_wide", "staged_split_k", "staged_scaled_sums_f16", "staged_attention_causal_bf16",
     "staged_attention_d256_bf16", "staged_flash_window_64", "staged_flash_bwd_bf16_128", "staged_running_states_01",
+    "staged_converted_rounded_left", "staged_complex", "staged_quantized_attention_128",
 )  # fmt: skip
 WAIT = r"\$L\d+:\n\tmbarrier\.try_wait[^\n]*\n[^\n]*bra[^\n]*\n"
 PLAIN = sum_over("d", "zero", "n", "%zero") + store("%d", "%zero")
@@ -53,7 +55,16 @@ def judge(name: str, form: str, monkeypatch: pytest.MonkeyPatch, seed: int) -> s
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ("staged_bf16_nn", "staged_persistent", "staged_flash_window_64"))
+@pytest.mark.parametrize(
+    "name",
+    (
+        "staged_bf16_nn",
+        "staged_persistent",
+        "staged_flash_window_64",
+        "staged_converted_rounded_left",
+        "staged_complex",
+    ),
+)
 def test_results_are_right_and_no_access_races(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge(name, form, monkeypatch, 4) == corpus.PASS
 
@@ -79,6 +90,18 @@ def test_their_loops_have_no_barrier(form: str) -> None:
         assert "cp.async" not in ptx[: ptx.index("setmaxnreg.dec")] and "cp.async.wait_group 0" in copying
 
 
+@pytest.mark.parametrize("name", ("staged_converted_rounded_left", "staged_complex"))
+def test_loops_whose_stages_threads_read_as_well_have_no_barrier(name: str) -> None:
+    """Operands that are rounded, or turn their signs, on their way to a product: a warp releases them when all its threads have
+    read them."""
+    ptx = tileiras.compile(bytecode_path(CASES[name]), **OPTIONS).ptx
+    loop = ptx[ptx.index("mbarrier.try_wait") : ptx.rindex("wgmma.commit_group")]
+    assert "bar.sync" not in loop and re.search(r"ld\.shared|ldmatrix", loop)
+    released = loop.index("mbarrier.arrive.shared::cta.b64 _")
+    assert "bar.warp.sync" in loop[:released]
+    assert "setmaxnreg" in ptx
+
+
 def test_disabled_and_low_levels_have_none() -> None:
     for more in ({"disable": ("arrivals",)}, {"disable": ("cp.async",)}, {"opt_level": 1}):
         assert (
@@ -93,7 +116,7 @@ def reasons(program: tileiras.Program) -> list[str]:
 
 def test_what_keeps_groups_and_a_barrier_is_named() -> None:
     for name, reason in (
-        ("staged_tf32_nn", "threads read the stages, too"),
+        ("staged_tf32_nn", "threads use other buffers of shared memory in the loop"),
         ("staged_linear_attention_d64", "threads use other buffers of shared memory in the loop"),
         ("staged_latent_attention_64", "a step waits for copies, or at barriers, more than once"),
         ("staged_flash_bwd_fused_bf16_64", "copies wait at a barrier for what orders them"),

@@ -53,6 +53,8 @@ def barriers_of(op: Any) -> int:
         "turns.take",
     ):
         return 1
+    if op.spec.name == "bulk.release":  # a warp whose threads have read the stage
+        return int("threads" in op.attrs)
     if op.spec.name == "tensor_memory.product_scaled":  # a warp that turns signs
         return int(op.attr("scale") == "f8E4M3FN")
     if "scratch" not in op.attrs:

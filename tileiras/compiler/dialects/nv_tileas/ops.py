@@ -256,7 +256,8 @@ BULK_ACQUIRE = OpSpec(
 BULK_RELEASE = OpSpec(
     "bulk.release", dialect=D,
     doc="Each warp says that it has read the stage that the next copies overwrite.",
-    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")), attrs=(*_BARRIERS, Attr("released", "i64"), _CTAS),
+    operands=(Arg("buffer", "shared"), Arg("slot", "scalar:int")),
+    attrs=(*_BARRIERS, Attr("released", "i64"), _CTAS, Attr("threads", "unit", optional=True)),  # threads have read it as well
 )  # fmt: skip
 BULK_COMMIT = OpSpec(
     "bulk.commit", dialect=D,

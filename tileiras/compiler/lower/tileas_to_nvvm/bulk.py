@@ -16,7 +16,7 @@ from tileiras.compiler.nvvm.build import _sym
 from tileiras.compiler.nvvm.code import TensorAddr
 
 from .cta_pairs import at_leader, leader_of_pair, rank
-from .mbarriers import by_warp, commit, wait_for_phase
+from .mbarriers import WHOLE_WARP, by_warp, commit, wait_for_phase
 from .roles import warp_number
 from .staging import slot_address
 from .state import Lowering
@@ -107,6 +107,8 @@ def lower_release(lowering: Lowering, op: Op) -> None:
     """One lane of a warp arrives; where CTAs share copies, one for each of them."""
     b = lowering.b
     ctas = op.attr("ctas")
+    if op.attr("threads"):
+        b.emit_to(None, "bar.warp.sync", WHOLE_WARP)
     if ctas:
         number = b.entry("and.b32", b.tid, 31)
         mine = b.entry("setp.lt.u32", number, ctas)

@@ -75,7 +75,8 @@ class CopiedRing:
         if any(ordering(op, loop) for op in self.begins):
             raise NotAlone("copies wait at a barrier for what orders them")
         inside = list(loop.walk())
-        if any(op.spec in touches or op.spec in GENERIC and op not in self.begins for op in inside):
+        alone = {*self.begins, *(op for op in self.products if op.spec in GENERIC)}
+        if any(op.spec in touches or op.spec in GENERIC and op not in alone for op in inside):
             raise NotAlone("threads use other buffers of shared memory in the loop")
         self.wait = self.only(inside, tileas.WAIT_GROUP)
         self.commit = self.only(inside, tileas.COMMIT_GROUP)

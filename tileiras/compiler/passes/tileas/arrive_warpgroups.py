@@ -21,7 +21,8 @@ Every thread arrives on a stage's mbarrier when its own copies have landed. Who 
 wrote, it wrote in the generic way: the fence towards what tensor cores read stands behind that wait, in every warp whose
 products read, for a thread that copies would have to wait for its own copies first. The stage that is overwritten was filled in
 the loop as often as the one that is read was read, so that their phases are the same. All threads copy, or warps of their own
-(TileASAssignRoles).
+(TileASAssignRoles). Threads may read the stages as well, operands that are rounded on their way or rows of statistics: a warp
+releases a stage when all its threads have read it.
 
 A warp and step issue a few instructions more than with a group and a barrier: where schedulers, not tensor cores or copies, are
 what a loop waits for (attention with short rows), it stays as it is.
@@ -53,7 +54,7 @@ def arrive_warpgroups(func: Op, context: Context) -> bool:
         if loop is None:
             continue
         try:
-            ring = CopiedRing(alloc, READS, frozenset())
+            ring = CopiedRing(alloc, READS | {tileas.LOAD_SHARED}, frozenset())
             check_room(func, ring, context)
             found.append(ring)
         except NotAlone as reason:
@@ -134,7 +135,8 @@ def arrive(ring: CopiedRing, change: Change) -> bool:
     phase = carried(loop, change, 0, ring.take.type, turns(body, ring.take))
     top = ring.wait
     change.make(top, tileas.BULK_WAIT, (buffer, ring.take, phase), (), {**bars, "proxy_fence": True})
-    change.make(ring.barrier, tileas.BULK_RELEASE, (buffer, ring.put), (), released)
+    threads = {"threads": True} if any(op.spec is tileas.LOAD_SHARED for op in ring.products) else {}
+    change.make(ring.barrier, tileas.BULK_RELEASE, (buffer, ring.put), (), {**released, **threads})
     first = next(op for op in body.ops if op.spec is tileas.WGMMA_COMMIT)
     behind = body.ops[max(body.ops.index(op) for op in (first, *ring.begins, ring.commit)) + 1]
     change.make(behind, tileas.BULK_ACQUIRE, (buffer, ring.put, phase), (), released)
