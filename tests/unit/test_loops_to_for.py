@@ -73,6 +73,27 @@ DO = f"""%r:3 = loop iter_values(%sum = %zero, %i = %lo, %first = %one) : {TYPES
       }}
       break %sum, %i, %zero : {TYPES}, tile<i32>
     }}"""
+
+
+def stepped(compare: str, step: str) -> str:
+    """`do { work; } while ((i += step) PREDICATE bound);`."""
+    return f"""%r:3 = loop iter_values(%sum = %zero, %i = %lo, %first = %one) : {TYPES}, tile<i32> -> {TYPES}, tile<i32> {{
+      {FIRST}
+      %j:2 = if %is -> (tile<i32>, tile<i1>) {{
+        yield %i, %yes : tile<i32>, tile<i1>
+      }} else {{
+        %up = addi %i, {step} {NSW}: tile<i32>
+        %c = cmpi {compare} : tile<i32> -> tile<i1>
+        yield %up, %c : tile<i32>, tile<i1>
+      }}
+      if %j#1 {{
+        {work("%j#0")}
+        continue %next, %j#0, %zero : {TYPES}, tile<i32>
+      }}
+      break %sum, %j#0, %zero : {TYPES}, tile<i32>
+    }}"""
+
+
 BREAK = f"""%r:2 = loop iter_values{PLAIN} : {TYPES} -> {TYPES} {{
       %stop = cmpi greater_than_or_equal %i, %n, signed : tile<i32> -> tile<i1>
       if %stop {{
@@ -212,6 +233,14 @@ COUNTING = {
     "do": DO.replace("%STEP", "%one"),
     "do_by_three": DO.replace("%STEP", "%three"),
     "do_half_of_a_number": DO_TIMES,
+    "do_down": DO.replace("less_than %i, %n", "greater_than %i, %low").replace("%STEP", "%minus"),
+    "do_down_by_three": DO.replace("less_than %i, %n", "greater_than_or_equal %i, %low").replace("%STEP", "%minus3"),
+    "do_stepped": stepped("less_than %up, %n, signed", "%one"),
+    "do_stepped_at_most": stepped("greater_than_or_equal %n, %up, signed", "%three"),
+    "do_stepped_down": stepped("greater_than_or_equal %up, %low, signed", "%minus"),
+    "do_stepped_down_by_three": stepped("greater_than %up, %low, signed", "%minus3"),
+    "do_stepped_by_subtracting": stepped("greater_than %up, %low, signed", "%two").replace("%up = addi", "%up = subi"),
+    "do_stepped_step_of_an_argument": stepped("less_than %up, %n, signed", "%p"),
     "early": EARLY,
     "early_twice": EARLY_WRAPS,
     "do_early": EARLY_DO,
@@ -257,6 +286,8 @@ OTHERS = {
         flags="",
         before="%least = constant <i32: -2147483646> : tile<i32>",
     ),
+    "do_that_goes_on_for_another_reason": stepped("less_than %sum, %n, signed", "%one"),
+    "do_that_wraps_down": stepped("greater_than %up, %low, signed", "%minus").replace(f"{NSW}", ""),
     "wraps_down": counts("greater_than %i, %low, signed", "%minus", flags=""),
 }
 

@@ -135,12 +135,13 @@ def in_front(value: Value, loop: Op) -> None:
             loop.block.insert_before(loop, at.op)
 
 
-def unwound(value: Value) -> tuple[Value, Steps, bool]:
-    """(%i, what became of it, whether it is said not to overflow) for %i * 64 or %i + 64; the last step first."""
+def unwound(value: Value, index: Value | None = None) -> tuple[Value, Steps, bool]:
+    """(%i, what became of it, whether it is said not to overflow) for %i * 64 or %i + 64; the last step first. `index` is such an
+    %i whatever it was made of."""
     steps: list[tuple[str, int]] = []
     flagged = True
     op = value.op
-    while op is not None and op.spec.name in ("muli", "addi"):
+    while op is not None and value is not index and op.spec.name in ("muli", "addi"):
         known = [constant_int(v) for v in op.operands]
         side = 1 if known[1] is not None else 0
         by = known[side]

@@ -143,9 +143,14 @@ class Counted:
     @property
     def current(self) -> Value:
         """The index of an iteration."""
-        if self.chosen is not None and not self.test.once:
-            return self.chosen.result
+        if self.steps_first and self.chosen is not None:
+            return self.chosen.results[0]
         return self.loop.regions[0].block.args[self.index]
+
+    @property
+    def steps_first(self) -> bool:
+        """Whether the index goes on in front of the test, but the first time round: `chosen` gives it."""
+        return self.chosen is not None and self.chosen.results[0].type.elem is not I1  # type: ignore[attr-defined]
 
     def rewrite(self) -> None:
         loop, parts = self.loop, self.body
@@ -243,8 +248,8 @@ class Test:
             if self.by < -1:  # the way is up to all the bits long
                 attrs = {"signedness": "unsigned", "rounding": "positive_inf"}
                 trips = put("divi", (far, put.number(start, -self.by)), start.type, attrs)
-            zero = put.number(start, 0)
-            return zero, put("select", (holds, trips, zero), start.type), put.number(start, 1), True
+            zero, one = put.number(start, 0), put.number(start, 1)
+            return zero, put("select", (holds, trips, one if self.once else zero), start.type), one, True
         if loop.early:  # one of these may leave it where its own test never does
             greatest = (1 << (start.type.elem.bits - 1)) - 1  # type: ignore[attr-defined]
             bound = leaves_at(
@@ -414,7 +419,7 @@ def counted(loop: Op) -> Counted | None:
 
 def step_of(found: Counted) -> Op:
     """The op that makes the next index."""
-    if found.chosen is not None and not found.test.once:
+    if found.steps_first and found.chosen is not None:
         return _ops(found.chosen, 1)[0]
     bump = found.body.jump.operands[found.index].op
     assert bump is not None
@@ -499,7 +504,7 @@ def early_leaves(ops: list[Op], loop: Op) -> list[tuple[Op, int]] | None:
 def flag_of(loop: Op, parts: Body, chosen: Op) -> int | None:
     """Which argument tells `chosen` that the loop goes round for the first time."""
     body = loop.regions[0].block
-    if len(chosen.results) != 1 or any(len(_ops(chosen, k)) == 0 for k in (0, 1)):
+    if len(chosen.results) not in (1, 2) or any(len(_ops(chosen, k)) == 0 for k in (0, 1)):
         return None
     value = truth_of(chosen.operands[0])
     first = position(body, value)
@@ -512,22 +517,37 @@ def flag_of(loop: Op, parts: Body, chosen: Op) -> int | None:
 
 
 def _chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
-    """`if first { yield %i } else { yield %i + step }`: the index of this iteration, which is tested behind it."""
+    """`if first { yield %i } else { yield %i + step }`: the index of this iteration, which is tested behind it; or, as
+    `do .. while (--i > n)` is left, `if first { yield %i, true } else { %j = %i + step; yield %j, %j > %n }`."""
     body = loop.regions[0].block
     start, again = _ops(chosen, 0), _ops(chosen, 1)
-    if [op.spec.name for op in start] != ["yield"] or [op.spec.name for op in again] not in STEPS:
+    once = len(chosen.results) == 2
+    names = [op.spec.name for op in again]
+    if [op.spec.name for op in start] != ["yield"] or [*names[:1], names[-1]] not in STEPS:
         return None
     index = position(body, start[0].operands[0])
     bump = again[0]
     if (
         index is None
-        or again[1].operands[0] is not bump.result
-        or parts.jump.operands[index] is not chosen.result
+        or again[-1].operands[0] is not bump.result
+        or parts.jump.operands[index] is not chosen.results[0]
     ):
         return None
     if {op for op, _ in body.args[index].uses} != {bump, start[0]}:
         return None
-    test = _test(loop, parts.branch.operands[0].op, parts.negated, chosen.result, body.args[index], bump)
+    compare, current = parts.branch.operands[0].op, chosen.results[0]
+    if once:
+        go = chosen.results[1]
+        if compare is not chosen or parts.negated or {op for op, _ in go.uses} != {parts.branch}:
+            return None
+        if not constant_int(start[0].operands[1]) or not all(movable(op) for op in again[1:-1]):
+            return None
+        compare, current = again[-1].operands[1].op, bump.result
+        if compare is None or compare.block is not bump.block:
+            return None
+    elif len(again) != 2:
+        return None
+    test = _test(loop, compare, parts.negated, current, body.args[index], bump, once)
     return None if test is None else (index, test)
 
 
@@ -575,7 +595,7 @@ def _test(
     """How the index is tested; None where a `for` would not go round as often."""
     if compare is None or compare.spec.name != "cmpi":
         return None
-    tested = [unwound(v) for v in compare.operands]
+    tested = [unwound(v, current) for v in compare.operands]
     side = next((k for k in (0, 1) if tested[k][0] is current), None)
     if side is None:
         return None
@@ -617,7 +637,7 @@ def _test(
         if predicate == "less_than" or predicate == "less_than_or_equal" and safe:
             return Test(compare, predicate, unsigned, bound, step, by, once, steps)
         return None
-    if not signed or once or steps:
+    if not signed or steps or (once and not safe):
         return None
     if predicate == "not_equal" and by == -1 and safe:
         predicate = "greater_than"
