@@ -19,7 +19,7 @@ from .byte_fragments import apart
 from .candidates import can_be_copied, captured, is_outside, ordering
 from .direct import loaded_by_threads
 from .instructions import mma_sync
-from .interval import TENSOR, Interval, interval
+from .interval import SHARED, TENSOR, Interval, interval
 from .lookups import lookups_of
 from .needed_registers import is_product, most_blocks
 from .once import runs_once
@@ -39,6 +39,7 @@ from .staging import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from tileiras.compiler.ir.analyses import Analyses
@@ -199,17 +200,73 @@ def plan_ring(
     found = plan_stages(func, loop, products, loads, context, wish)
     rest = [op for op in loads if PADDING not in op.attrs]
     if len(rest) == len(loads):
-        return found
+        return with_rows(found, func, loop, products, loads, context, wish)
     without = plan_stages(func, loop, products, rest, context, wish)
     if isinstance(found, Ring) and not (isinstance(without, Ring) and without.blocks > found.blocks):
         return found
     return without
 
 
-def plan_stages(
-    func: Op, loop: Op, products: list[Op], loads: list[Op], context: Any, wish: int | None
+def with_rows(
+    found: Ring | Queue | Refilled | str,
+    func: Op,
+    loop: Op,
+    products: list[Op],
+    loads: list[Op],
+    context: Any,
+    wish: int | None,
 ) -> Ring | Queue | Refilled | str:
-    """How these loads of a loop are staged, all that can be."""
+    """The same ring with rows that scores are compared with or scaled by, statistics of attention's backward pass, of which each
+    thread takes several elements, and others take the same: one copy for all of them. Where products read their operands by
+    themselves, no stage and no block is lost, and shared memory is not what a step waits for then."""
+    if not isinstance(found, Ring) or found.slots < 2 or context.target.tensor_maps != "none":
+        return found
+    if any(p.attrs.get("atom") not in ("wgmma", "tcgen05") for p in products):
+        return found
+    members = {member.op for member in found.members}
+    taken = {op: registers_where_used(op.results[0]) for op in loads if op not in members and are_floats(op)}
+    rows = [op for op, held in taken.items() if held > 1]
+    if not rows:
+        return found
+    more = plan_stages(func, loop, products, loads, context, wish, rows)
+    if not isinstance(more, Ring) or (more.blocks, more.slots) < (found.blocks, found.slots):
+        return found
+    cost = CostModel(context.target)
+    read = 32 << log2(func.attrs[KEY].num_warps)
+    clocks = more.interval.by[SHARED] + 4 * read * sum(taken[op] for op in rows) // cost.bank_bytes
+    return more if clocks <= found.interval.clocks else found
+
+
+def registers_where_used(value: Value) -> int:
+    """32-bit registers of a thread that a tile takes in the largest layout that it is moved to, by itself or computed with others
+    of its size."""
+    most, work, seen = 0, [value], {value}
+    while work:
+        value = work.pop()
+        most = max(most, registers_of_tile(value.type))
+        for user, _ in value.uses:
+            if is_elementwise(user) or user.spec.name in RENAMES:
+                work += [v for v in user.results if v not in seen]
+                seen.update(user.results)
+    return most
+
+
+def are_floats(load: Op) -> bool:
+    """Whether a load brings f32 of a view."""
+    elem: Any = load.results[0].type.elem  # type: ignore[attr-defined]
+    return load.spec.name == "load_view_tko" and getattr(elem, "name", "") == "f32"
+
+
+def plan_stages(
+    func: Op,
+    loop: Op,
+    products: list[Op],
+    loads: list[Op],
+    context: Any,
+    wish: int | None,
+    rows: Collection[Op] = (),
+) -> Ring | Queue | Refilled | str:
+    """How these loads of a loop are staged, all that can be; small ones among `rows` only."""
     from .kernel_spec import registers_of
     from .products import adds_up
     from .tensor_memory import buffered_bytes, bytes_back, copied_scales, staged_scales
@@ -222,7 +279,7 @@ def plan_stages(
     for product in products:
         if mma_sync(product, context.target) is None:
             continue
-        for group in feeding_loads(product, body, lookups):
+        for group in feeding_loads(product, body, lookups, rows):
             for op in group:
                 if op in loads and op not in members:
                     plan = staged(op, facts, cost, log2_warps)

@@ -83,9 +83,11 @@ class Staged:
         return copying_layout(type.shape, self.unit, log2(self.width // type.elem.bytes), log2_warps)
 
 
-def feeding_loads(product: Op, body: Any, lookups: Collection[Op] = ()) -> list[list[Op]]:
+def feeding_loads(
+    product: Op, body: Any, lookups: Collection[Op] = (), rows: Collection[Op] = ()
+) -> list[list[Op]]:
     """For each operand of a product, and for its scales, the loads of the loop's body that it is made from; without small
-    ones. What is looked up in a table (`lookups.py`) is made from what it is looked up by."""
+    ones but `rows`. What is looked up in a table (`lookups.py`) is made from what it is looked up by."""
     found: list[list[Op]] = []
     for operand in (*product.operands[:2], *product.operands[3:]):
         loads: list[Op] = []
@@ -100,7 +102,7 @@ def feeding_loads(product: Op, body: Any, lookups: Collection[Op] = ()) -> list[
             if op in lookups:
                 work += op.operands
             elif op.spec.name in LOADS:
-                if not is_small(op, operand):
+                if op in rows or not is_small(op, operand):
                     loads.append(op)
             elif op.spec.name in RENAMES or op.spec.is_pure and not op.regions:
                 work += op.operands
