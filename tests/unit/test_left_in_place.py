@@ -41,7 +41,14 @@ def store(value: str, view: str) -> str:
     return f"%t{view} = store_view_tko weak {value}, %{view}t[%zero, %zero] token = %t : {SUM}, {C}, tile<i32> -> token"
 
 
-def kernel(between: str = "", start: str = "%first") -> str:
+STEPS = f"""
+    %last = for %g in (%zero to %n, step %one) : tile<i32> iter_values(%held = %none) -> ({SUM}) {{
+      {loop("inner", "%zero to %m", "%held")}
+      continue %inner : {SUM}
+    }}"""
+
+
+def kernel(between: str = "", start: str = "%first", work: str = "") -> str:
     views = "".join(
         f"""
     %{name}v = make_tensor_view %{name}, shape = [128, 64], strides = [64, 1] : {WIDE}
@@ -65,9 +72,7 @@ cuda_tile.module @m {{
     %kt = make_partition_view %kv : {K}{views}
     %t = make_token : token
     %q, %tq = load_view_tko weak %qt[%zero, %zero] token = %t : {Q}, tile<i32> -> tile<128x64xf16>, token
-    {loop("first", "%zero to %n", "%none")}
-    {between}
-    {loop("last", "%n to %m", start)}
+    {work or loop("first", "%zero to %n", "%none") + between + loop("last", "%n to %m", start)}
     {store("%last", "c")}
     return
   }}
@@ -79,6 +84,7 @@ cuda_tile.module @m {{
 # memory
 KINDS = {
     "neighbours": (kernel(), (1, 1, 1)),
+    "in_steps": (kernel(work=STEPS), (0, 0, 1)),
     "stored_between": (kernel(store("%first", "d")), (1, 2, 2)),
     "scaled_between": (kernel(f"%more = mulf %first, %two : {SUM}", "%more"), (2, 2, 1)),
     "other_products_between": (
@@ -124,6 +130,9 @@ def test_sums_are_those_of_all_steps(kind: str, bounds: tuple[int, int]) -> None
         return sum([q.astype(np.float32) @ tile.T @ tile for tile in tiles], np.zeros((128, 64), np.float32))
 
     n, m = bounds
+    if kind == "in_steps":
+        assert (c == n * steps(0, m)).all()
+        return
     assert (c == steps(0, n) * (2 if kind == "scaled_between" else 1) + steps(n, m)).all()
     if kind != "scaled_between" and "between" in kind:
         assert (d == (steps(0, n) if kind == "stored_between" else steps(0, m))).all()

@@ -1,4 +1,4 @@
-"""Operands that threads store for two loops, one behind the other, are stored once.
+"""Operands that threads store for several loops, one behind the other or in the steps of a loop around them, are stored once.
 
 Before: `%b = alloc_shared`, `%q = load ..`, `store_shared %b, %q`, `for {..}`, `free_shared %b`, .., `%c = alloc_shared`,
         `%r = load ..`, `store_shared %c, %r`, `for {..}`, `free_shared %c`.
@@ -7,6 +7,11 @@ After:  `%b = alloc_shared`, `%q = load ..`, `store_shared %b, %q`, `for {..}`, 
 So the queries of attention lie whose last steps have a mask, as two loops. Otherwise they, or the addresses to load them from
 once more, wait through the first loop. Both have to lie at the same place of the block's shared memory, and nothing else takes
 it between the loops.
+
+Before: `for {.., %b = alloc_shared, store_shared %b, %k, for {..}, free_shared %b, ..}`, where `%k` comes from in front.
+After:  `%b = alloc_shared`, `store_shared %b, %k`, `for {.., for {..}, ..}`, `free_shared %b`.
+
+So keys and values lie whose gradients go over the heads of queries of a head of keys. In registers they would wait beside sums.
 """
 
 from __future__ import annotations
@@ -18,16 +23,66 @@ from tileiras.compiler.schedule.candidates import writes
 from tileiras.compiler.schedule.exchange import EXCHANGES
 
 from .again import chain_of, erase_load
+from .commit_stages import PRODUCTS
 
 
 def leave_operands(func: Op) -> None:
     """Does so for every operand that can stay."""
     stores = [op for op in func.walk() if op.spec is tileas.STORE_SHARED]
+    for store in stores:
+        place = store.operands[0].op
+        if place is not None and _stays_the_same(store, place):
+            _move_out(store, place)
     for n, store in enumerate(stores):
         for earlier in stores[:n]:
             if earlier.block is store.block and _is_there(earlier, store):
                 _leave(earlier, store)
                 break
+
+
+def _stays_the_same(store: Op, place: Op) -> bool:
+    """Whether every step of the loop around stores the same tile for loops in it, at a place that nothing else takes."""
+    loop, block = store.parent, store.block
+    if loop is None or loop.spec.name != "for" or block is None or place.spec is not tileas.ALLOC_SHARED:
+        return False
+    users = [op for op, _ in place.result.uses]
+    frees = [op for op in users if op.spec is tileas.FREE_SHARED]
+    if place.block is not block or len(frees) != 1 or frees[0].block is not block or loop.block is None:
+        return False
+    if sum(op.spec is tileas.STORE_SHARED for op in users) > 1 or any(
+        op.spec in PRODUCTS and op.block is block for op in users
+    ):
+        return False
+    inside = {*loop.walk()}
+    value, slot = store.operands[2], store.operands[1]
+    if value.owner is block or value.op in inside or slot.op is None or slot.op.spec.name != "constant":
+        return False
+    start, end = block.ops.index(place), block.ops.index(frees[0])
+    if not start < block.ops.index(store) < end:
+        return False
+    beside = [op for top in (*block.ops[:start], *block.ops[end:]) for op in top.walk()]
+    others = [op for op in inside if op.spec is tileas.ALLOC_SHARED and op is not place]
+    return not any(op.spec.name in EXCHANGES for op in beside) and not any(
+        _overlaps(op, place) for op in others
+    )
+
+
+def _move_out(store: Op, place: Op) -> None:
+    loop, block = store.parent, store.block
+    assert (
+        loop is not None and loop.block is not None and block is not None and store.operands[1].op is not None
+    )
+    free = next(op for op, _ in place.result.uses if op.spec is tileas.FREE_SHARED)
+    slot = store.operands[1].op
+    around = loop.block
+    if slot.block is block:
+        block.ops.remove(slot)
+        around.insert_before(loop, slot)
+    for op in (place, store):
+        block.ops.remove(op)
+        around.insert_before(loop, op)
+    block.ops.remove(free)
+    around.insert_before(around.ops[around.ops.index(loop) + 1], free)
 
 
 def _is_there(earlier: Op, store: Op) -> bool:

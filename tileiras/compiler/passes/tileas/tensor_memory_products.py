@@ -102,7 +102,8 @@ class TensorMemoryProducts(Pass):
 
             if not arrive_operands(func, context):
                 return False
-        if len(moved) > 1:
+        around = [accumulation.loop.parent for accumulation in moved]
+        if len(moved) > 1 or any(op is not None and op.spec.name == "for" for op in around):
             from .operands_left import leave_operands
             from .sums_left import leave_sums
 
