@@ -68,7 +68,8 @@ def _is_loaded(value: Value) -> bool:
         return False
     if op.spec.name == "if":
         number = op.results.index(value)
-        return all(_is_loaded(region.block.ops[-1].operands[number]) for region in op.regions)
+        ends = [region.block.ops[-1] for region in op.regions]
+        return all(_is_loaded(end.operands[number]) for end in ends if end.spec.name == "yield")
     return op.spec.name in ("load_view_tko", "load_ptr_tko", "constant")
 
 
