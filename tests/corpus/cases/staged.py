@@ -27,6 +27,7 @@ biases = Family("staged_biases", "python/biases.py")
 groups = Family("staged_groups", "python/groups.py")
 numbers = Family("staged_numbers", "python/science.py")
 layers = Family("staged_layers", "python/training.py")
+wide_heads = Family("staged_wide_heads", "python/chains.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -453,8 +454,9 @@ for name, d, m, n, width in (
     ("512", "bf16", 64, 64, 512),
     ("512_of_16_rows", "bf16", 16, 64, 512),
     ("256_of_32_rows", "f16", 32, 128, 256),
+    ("512_by_128_keys", "bf16", 16, 128, 512),  # tiles of 2^16 elements
 ):
-    chain(
+    (wide_heads if n * width > 1 << 15 else chain)(
         f"staged_wide_heads_{name}",
         "wide_heads",
         [A(d, 3)] * 3 + [A("f32", 3), Scalar("f32"), m, n, width],
