@@ -131,7 +131,9 @@ class Counted:
         chosen: Op | None,
         test: Test,
         early: list[Test],
+        behind: bool = False,
     ) -> None:
+        self.behind = behind  # the test stands behind the work: what the loop leaves with is what would go on
         self.loop = loop
         self.body = body
         self.index = index
@@ -146,6 +148,16 @@ class Counted:
         if self.steps_first and self.chosen is not None:
             return self.chosen.results[0]
         return self.loop.regions[0].block.args[self.index]
+
+    @property
+    def following(self) -> list[Value]:
+        """What goes on to the next iteration."""
+        return [self.body.passed(v) for v in self.body.jump.operands]
+
+    @property
+    def left(self) -> Value:
+        """The index that the loop is left with."""
+        return self.following[self.index] if self.behind else self.current
 
     @property
     def steps_first(self) -> bool:
@@ -171,7 +183,7 @@ class Counted:
         current = self.test.index(self, counter, inner)
         behind: dict[int, Value] = {}
         for result, value in zip(loop.results, leaving):
-            if value is self.current and result.uses and not behind:
+            if value is self.left and result.uses and not behind:
                 behind[id(value)] = self.test.behind(self, lower, upper)
         args = [inner.add_arg(body.args[k].type, body.args[k].name) for k in kept]
         gone = {self.chosen, *(branch for branch, _ in parts.early)} | {
@@ -198,7 +210,8 @@ class Counted:
         )
         block.insert_before(loop, new)
         hoist(new, inner)
-        at = {id(body.args[k]): new.results[i] for i, k in enumerate(kept)} | behind
+        ends = self.following if self.behind else body.args
+        at = {id(ends[k]): new.results[i] for i, k in enumerate(kept)} | behind
         for old, value in zip(loop.results, leaving):
             old.replace_all_uses_with(at.get(id(value), value))
         loop.erase()
@@ -380,8 +393,32 @@ def leaves(tokens: Iterable[Value], branch: Op) -> list[Value]:
 def counted(loop: Op) -> Counted | None:
     """What a loop counts; None where it is no counting loop."""
     parts = body_of(loop)
-    if parts is None:
+    return None if parts is None else _counted_in_front(loop, parts) or _counted_behind(loop, parts)
+
+
+def _counted_behind(loop: Op, parts: Body) -> Counted | None:
+    """`while (true) { work; if (++i == n) break; }`: what it leaves with is what would go on, and the first iteration is not
+    tested."""
+    if parts.work or parts.early:
         return None
+    body = loop.regions[0].block
+    for index, value in enumerate(parts.passed(v) for v in parts.jump.operands):
+        bump = value.op
+        if bump is None or bump.spec.name not in ("addi", "subi") or is_outside(value, loop):
+            continue
+        test = _test(loop, parts.branch.operands[0].op, parts.negated, value, body.args[index], bump, True)
+        if test is None:
+            continue
+        found = Counted(loop, parts, index, None, None, test, [], True)
+        ends = [v for k, v in enumerate(found.following) if k != index or not test.unknown]
+        left = [parts.passed(v) for v, r in zip(parts.leave.operands, loop.results) if r.uses]
+        clean = all(v in ends or (is_outside(v, loop) and position(body, v) is None) for v in left)
+        return found if clean else None
+    return None
+
+
+def _counted_in_front(loop: Op, parts: Body) -> Counted | None:
+    """A loop whose test stands in front of its work."""
     body = loop.regions[0].block
     choices = [op for op in parts.before if op.regions]
     if any(op.spec.name != "if" for op in choices):
@@ -420,7 +457,9 @@ def counted(loop: Op) -> Counted | None:
 def step_of(found: Counted) -> Op:
     """The op that makes the next index."""
     if found.steps_first and found.chosen is not None:
-        return _ops(found.chosen, 1)[0]
+        bump = _ops(found.chosen, 1)[-1].operands[0].op
+        assert bump is not None
+        return bump
     bump = found.body.jump.operands[found.index].op
     assert bump is not None
     return bump
@@ -520,7 +559,10 @@ def _chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
     """`if first { yield %i } else { yield %i + step }`: the index of this iteration, which is tested behind it; or, as
     `do .. while (--i > n)` is left, `if first { yield %i, true } else { %j = %i + step; yield %j, %j > %n }`."""
     body = loop.regions[0].block
-    start, again = _ops(chosen, 0), _ops(chosen, 1)
+    start = _ops(chosen, 0)
+    again = [
+        op for op in _ops(chosen, 1) if not (movable(op) and all(invariant(r, loop) for r in op.results))
+    ]
     once = len(chosen.results) == 2
     names = [op.spec.name for op in again]
     if [op.spec.name for op in start] != ["yield"] or [*names[:1], names[-1]] not in STEPS:
@@ -618,7 +660,8 @@ def _test(
     signed = compare.attr("signedness") == "signed"
     safe = signed and bump.attr("overflow") in NO_SIGNED_WRAP
     if by is None:  # below 1 the index never gets to the bound, or overflows
-        if safe and predicate in ("less_than", "less_than_or_equal"):
+        blocks = signed and not steps and predicate == "less_than" and _is_number_of_blocks(step)
+        if blocks or (safe and predicate in ("less_than", "less_than_or_equal")):
             return Test(compare, predicate, False, bound, step, 1, once, steps, True)
         return None
     start = constant_int(loop.operands[position(loop.regions[0].block, carried) or 0])
@@ -648,6 +691,12 @@ def _test(
     if predicate in ("greater_than", "greater_than_or_equal"):
         return Test(compare, predicate, True, bound, step, by, once, steps)
     return None
+
+
+def _is_number_of_blocks(step: Value) -> bool:
+    """Whether a step is as many as the grid has blocks, in 32 bits: an index that steps over its bound then does not wrap, but
+    for a bound that nobody gets near."""
+    return step.op is not None and step.op.spec.name == "get_num_tile_blocks"
 
 
 def is_done(loop: Op) -> bool:
