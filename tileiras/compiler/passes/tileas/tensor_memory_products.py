@@ -105,11 +105,8 @@ class TensorMemoryProducts(Pass):
         around = [accumulation.loop.parent for accumulation in moved]
         if len(moved) > 1 or any(op is not None and op.spec.name == "for" for op in around):
             from .operands_left import leave_operands
-            from .sums_left import leave_sums
 
             leave_operands(func)
-            if not leave_sums(func, context):
-                return False
         for accumulation in moved:
             if runs_once(accumulation.loop):
                 put_in_place(accumulation.loop)
