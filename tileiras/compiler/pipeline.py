@@ -104,6 +104,7 @@ PIPELINE: tuple[Row, ...] = (
     Row("tileaa", "TileAALoadOnce", "loops.load_once", "LoadOnce", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAALeaveOutSteps", "loops.leave_out_steps", "LeaveOutSteps", frozenset(("if",)), 1, OPTIONAL),
     Row("tileaa", "TileAARestAsLoop", "loops.rest_as_loop", "RestAsLoop", frozenset(("if",)), 1, OPTIONAL),
+    Row("tileaa", "TileAABatchByBatch", "loops.batch_by_batch", "BatchByBatch", frozenset(("mmaf",)), 1, OPTIONAL),
     Row("tileaa", "TileAADropUnitBatch", "loops.drop_unit_batch", "DropUnitBatch", _PRODUCTS, 1, OPTIONAL),
     Row("tileaa", "TileAAWidenSums", "loops.widen_sums", "WidenSums", frozenset(("mmaf",)), 1, OPTIONAL),
     Row("tileaa", "TileAAStepOnce", "loops.step_once", "StepOnce", _PRODUCTS, 1, OPTIONAL),
