@@ -211,6 +211,7 @@ FROM_ZERO = {
         "%zero", "less_than_or_equal %w, %n, signed", "%w = addi %i, %four : tile<i32>", "%four"
     ),
 }
+SHIFTED = "%w = shli %i, %two : tile<i32>"
 ASSUMED = "%k = assume bounded<?, 1000>, %i : tile<i32>"
 COUNTING = {
     "first_with_tokens": ORDERED,
@@ -241,6 +242,9 @@ COUNTING = {
     "times_four_at_most": counts("greater_than_or_equal %n, %w, signed", "%one", before=f"%w = muli %four, %i {NSW}: tile<i32>"),
     "whole_steps": counts("less_than_or_equal %w, %n, signed", "%three", before=f"%w = addi %i, %three {NSW}: tile<i32>"),
     **FROM_ZERO,
+    "shifted_from_zero": wrapping("%zero", "less_than %w, %n, signed", SHIFTED),
+    "shifted_at_most": wrapping("%zero", "greater_than_or_equal %n, %w, signed", ADDED + SHIFTED.replace("%i", "%v")),
+    "shifted_from_anywhere": counts("less_than %w, %n, signed", "%three", before=SHIFTED.replace(" :", f" {NSW}:", 1)),
     "first": flagged("less_than %j, %n, signed"),
     "first_unlike": flagged("not_equal %j, %far, signed"),
     "first_down": flagged("greater_than_or_equal %j, %low, signed", "%minus"),
@@ -280,6 +284,8 @@ COUNTING = {
 OTHERS = {
     "times_that_wrap": counts("less_than %w, %n, signed", "%one", before="%w = muli %i, %four : tile<i32>"),
     "times_that_wrap_unevenly": wrapping("%zero", "less_than %w, %n, signed", TIMES, "%three"),
+    "shifted_into_the_sign": wrapping("%zero", "less_than %w, %n, signed", "%c31 = constant <i32: 31> : tile<i32>\n" + SHIFTED.replace("%two", "%c31")),
+    "a_number_shifted": wrapping("%zero", "less_than %w, %n, signed", SHIFTED.replace("%i, %two", "%two, %i")),
     "times_from_below_zero": wrapping("%minus", "less_than %w, %n, signed", TIMES),
     "wraps": counts("not_equal %i, %far, signed", "%three", flags=""),
     "at_most_unsigned": counts("less_than_or_equal %i, %n, unsigned", "%one", flags=""),

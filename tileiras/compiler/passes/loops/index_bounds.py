@@ -136,18 +136,23 @@ def in_front(value: Value, loop: Op) -> None:
 
 
 def unwound(value: Value, index: Value | None = None) -> tuple[Value, Steps, bool]:
-    """(%i, what became of it, whether it is said not to overflow) for %i * 64 or %i + 64; the last step first. `index` is such an
-    %i whatever it was made of."""
+    """(%i, what became of it, whether it is said not to overflow) for %i * 64, %i << 6 or %i + 64; the last step first. `index` is
+    such an %i whatever it was made of."""
     steps: list[tuple[str, int]] = []
     flagged = True
     op = value.op
-    while op is not None and value is not index and op.spec.name in ("muli", "addi"):
+    while op is not None and value is not index and op.spec.name in ("muli", "addi", "shli"):
         known = [constant_int(v) for v in op.operands]
-        side = 1 if known[1] is not None else 0
+        shifted = op.spec.name == "shli"
+        side = 1 if shifted or known[1] is not None else 0
         by = known[side]
         if by is None or by <= 0:
             break
-        steps.append((op.spec.name, by))
+        if shifted:
+            if by >= op.result.type.elem.bits - 1:  # type: ignore[attr-defined]
+                break
+            by = 1 << by
+        steps.append(("muli" if shifted else op.spec.name, by))
         flagged = flagged and op.attr("overflow") in NO_SIGNED_WRAP
         value = op.operands[1 - side]
         op = value.op
