@@ -30,6 +30,11 @@ def test_batches_that_would_be_computed_or_copied_twice_or_have_too_few_rows_sta
     assert products(name, gpu_name) == {"mma.sync"}
 
 
+def test_short_steps_stay_whole_for_warpgroups_which_would_issue_more_than_mma_sync_reads() -> None:
+    assert products("batches_of_short_steps", "sm_90") == {"mma.sync"}
+    assert products("batches_of_short_steps", "sm_100") == {"tcgen05.mma"}
+
+
 def test_batches_stay_whole_without_these_instructions() -> None:
     for gpu_name, part in (("sm_90", "wgmma"), ("sm_100", "tcgen05")):
         assert products("batches", gpu_name, disable=(part,)) == {"mma.sync"}

@@ -33,6 +33,7 @@ for name, kernel, d, tile, grid in (
     ("batches", "batches", "f16", (2, 64, 64, 32), (2, 2, 2)),
     ("batches_of_four", "batches", "bf16", (4, 128, 64, 64), (2, 2, 1)),
     ("batches_of_few_rows", "batches_persistent", "bf16", (2, 32, 64, 64), (3,)),
+    ("batches_of_short_steps", "batches", "f16", (2, 64, 64, 16), (2, 2, 2)),
     ("batches_too_small", "batches", "bf16", (4, 32, 32, 32), (2, 2, 1)),
 ):
     B, M, N, K = tile

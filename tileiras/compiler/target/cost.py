@@ -168,6 +168,8 @@ class CostModel:
     many_rows = 8  # of a thread that steps through them: their distances would wait through a loop (S)
     chooser_chains = 4  # of comparisons that choose a thread's greatest element: their latencies overlap (S)
     fma_unroll = 4  # steps of K of a product without tensor cores (S)
+    batch_fma = 1 << 16  # multiply-adds of a batch and step, from which on wgmma takes batches one by one (S)
+    batch_depth = 32  # .. elements along K: for less, what each step issues besides takes longer (S)
     tested_factors = 4  # of a thread that are compared with 1 before an accumulator is scaled (S)
     print_unrolled = 16  # elements of a tile that is printed without a loop (T)
 

@@ -16,6 +16,7 @@ from tileiras.compiler.schedule.candidates import outermost_loop
 from tileiras.compiler.schedule.products import adds_up
 from tileiras.compiler.schedule.staging import feeding_loads
 from tileiras.compiler.target import sm, tcgen05, wgmma
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 from .run_parts import one_behind_the_other
@@ -35,6 +36,7 @@ class BatchByBatch(Pass):
     SUMMARY = "Multiply batch by batch what warpgroups and tensor memory take as matrices"
     """
     does: tile blocks whose products have a batch dimension run batch by batch, where warpgroups or tensor memory take a batch
+      and are faster
     without: `mma.sync`
     acts: batches on sm_90
     """
@@ -71,14 +73,15 @@ def taken_as_matrices(product: Op, target: Any) -> bool:
     type: Any = product.result.type
     if target is None or product.spec.name != "mmaf" or left.elem.bits != 16 or type.elem.name not in SUMS:
         return False
-    rows, columns = type.shape[-2:]
+    (rows, columns), depth = type.shape[-2:], left.shape[-1]
     if rows < wgmma.M and adds_up(product) is not None:
         rows, columns = columns, rows  # TileAATurnFewRows turns it
     if target.has(sm.TCGEN05):
-        fits = tcgen05.fits((rows, columns), tcgen05.WARPGROUP)
+        fits = tcgen05.fits((rows, columns), tcgen05.WARPGROUP) and depth >= CostModel.warpgroup_depth
     else:
         fits = target.has(sm.WGMMA) and rows >= wgmma.M and columns >= wgmma.MIN_N
-    if not fits or left.shape[-1] < 1 << wgmma.TYPES[left.elem.name][1] or outermost_loop(product) is None:
+        fits = fits and depth >= CostModel.batch_depth and rows * columns * depth >= CostModel.batch_fma
+    if not fits or outermost_loop(product) is None:
         return False
     loads = [load for feeding in feeding_loads(product, product.block) for load in feeding]
     return all(load.result.type.shape[:1] == type.shape[:1] for load in loads)  # type: ignore[attr-defined]
