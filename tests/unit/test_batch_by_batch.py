@@ -38,3 +38,13 @@ def test_short_steps_stay_whole_for_warpgroups_which_would_issue_more_than_mma_s
 def test_batches_stay_whole_without_these_instructions() -> None:
     for gpu_name, part in (("sm_90", "wgmma"), ("sm_100", "tcgen05")):
         assert products("batches", gpu_name, disable=(part,)) == {"mma.sync"}
+
+
+@pytest.mark.parametrize("gpu_name", ("sm_90", "sm_100"))
+def test_what_is_assumed_of_the_kernel_holds_for_each_batch_so_that_bulk_copies_bring_operands(
+    gpu_name: str,
+) -> None:
+    ptx = tileiras.compile(
+        bytecode_path(CASES["batches"]), gpu_name, launch_abi="simt", tensor_maps="launcher", emit="ptx"
+    ).ptx
+    assert "cp.async.bulk.tensor." in ptx and "cp.async.cg" not in ptx

@@ -86,7 +86,8 @@ def words(type: Any) -> int:
 
 
 def one_behind_the_other(func: Op, parts: int) -> Op:
-    """The function of a part, whose number it asks for first, as a loop over all parts."""
+    """The function of a part, whose number it asks for first, as a loop over all parts. What is assumed of parameters stays in
+    front of the loop: it holds for the whole kernel, which the maps of bulk copies ask for."""
     old = func.regions[0].block
     rank, *work, end = old.ops
     block = Block([arg.type for arg in old.args])
@@ -99,12 +100,15 @@ def one_behind_the_other(func: Op, parts: int) -> Op:
         attrs = {"value": splat_constant(I32, (), value)}
         return block.append(create(BY_NAME["constant"], [], [scalar], attrs, loc=func.loc)).result
 
-    bounds = [number(0), number(parts), number(1)]
+    old.ops, in_front = [], set(block.args)
     body = Block([scalar])
     rank.result.replace_all_uses_with(body.args[0])
-    old.ops = []
     for op in work:
-        body.append(op)
+        if op.spec.name == "assume" and in_front.issuperset(op.operands):
+            in_front.add(block.append(op).result)
+        else:
+            body.append(op)
+    bounds = [number(0), number(parts), number(1)]
     body.append(create(BY_NAME["continue"], [], [], loc=func.loc, segments=(0,)))
     block.append(
         create(
