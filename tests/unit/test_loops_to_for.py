@@ -15,6 +15,7 @@ import tileiras
 from tests.corpus.case import place
 from tileiras.tools import opt
 
+I32_MAX = 2**31 - 1
 NSW = "overflow<no_signed_wrap> "
 FIRST = "%is = cmpi not_equal %first, %zero, signed : tile<i32> -> tile<i1>\n"
 PLAIN = "(%sum = %zero, %i = %lo)"
@@ -106,6 +107,29 @@ def behind(compare: str, step: str, broken: str = "%told, %up") -> str:
         break {broken} : {TYPES}
       }}
       continue %told, %up : {TYPES}
+    }}"""
+
+
+def asked(compare: str, step: str = "%one", flags: str = NSW, start: str = "%more", test: str = "") -> str:
+    """`while (more) { work; i += step; more = COMPARE; }`, with a flag as C++ has it, in a byte."""
+    types = f"{TYPES}, tile<i8>"
+    test = test or "%go = cmpi not_equal %flag, %no, signed : tile<i8> -> tile<i1>"
+    return f"""%no = constant <i8: 0> : tile<i8>
+    %enters = cmpi greater_than %n, %lo, signed : tile<i32> -> tile<i1>
+    %e32 = exti %enters unsigned : tile<i1> -> tile<i32>
+    %more = trunci %e32 : tile<i32> -> tile<i8>
+    %given = trunci %p : tile<i32> -> tile<i8>
+    %r:3 = loop iter_values(%sum = %zero, %i = %lo, %flag = {start}) : {types} -> {types} {{
+      {test}
+      if %go {{
+        {work()}
+        %up = addi %i, {step} {flags}: tile<i32>
+        %c = cmpi {compare} : tile<i32> -> tile<i1>
+        %c32 = exti %c unsigned : tile<i1> -> tile<i32>
+        %again = trunci %c32 : tile<i32> -> tile<i8>
+        continue %next, %up, %again : {types}
+      }}
+      break %sum, %i, %flag : {types}
     }}"""
 
 
@@ -265,6 +289,24 @@ COUNTING = {
     "behind_down": behind("less_than %up, %low, signed", "%minus"),
     "behind_equal": behind("equal %up, %beyond, signed", "%one"),
     "behind_step_of_an_argument": behind("greater_than_or_equal %up, %n, signed", "%p"),
+    "asked": asked("less_than %up, %n, signed"),
+    "asked_given": asked("less_than %up, %n, signed", start="%given"),
+    "asked_of_a_bit": asked("less_than %up, %n, signed", test="").replace("tile<i8>", "tile<i1>").replace(
+        "%given = trunci %p : tile<i32> -> tile<i1>", ""
+    ).replace("<i8: 0>", "<i1: 0>").replace("%more = trunci %e32 : tile<i32> -> tile<i1>", "").replace(
+        "%again = trunci %c32 : tile<i32> -> tile<i1>", ""
+    ).replace("%flag = %more", "%flag = %enters").replace("%up, %again", "%up, %c").replace(
+        "%go = cmpi not_equal %flag, %no, signed : tile<i1> -> tile<i1>", ""
+    ).replace("if %go", "if %flag"),
+    "asked_by_three": asked("greater_than_or_equal %n, %up, signed", "%three", start="%given"),
+    "asked_down": asked("greater_than %up, %low, signed", "%minus", start="%given"),
+    "asked_down_by_three": asked("greater_than_or_equal %up, %low, signed", "%minus3", start="%given"),
+    "asked_whether_it_is_done": asked(
+        "greater_than_or_equal %up, %n, signed",
+        start="%given",
+        test="%go = cmpi equal %flag, %no, signed : tile<i8> -> tile<i1>",
+    ),
+    "asked_step_of_an_argument": asked("less_than %up, %n, signed", "%p"),
     "blocks_apart": flagged("less_than %j, %n, signed", "%bx", "").replace(
         "%up = addi", "%bx, %by, %bz = get_num_tile_blocks : tile<i32>\n        %up = addi"
     ),
@@ -319,6 +361,11 @@ OTHERS = {
     "behind_a_sum": behind("greater_than_or_equal %up, %told, signed", "%one"),
     "do_that_goes_on_for_another_reason": stepped("less_than %sum, %n, signed", "%one"),
     "do_that_wraps_down": stepped("greater_than %up, %low, signed", "%minus").replace(f"{NSW}", ""),
+    "asked_of_the_sum": asked("less_than %next, %n, signed"),
+    "asked_that_wraps_down": asked("greater_than %up, %low, signed", "%minus", flags=""),
+    "asked_in_the_work": asked("less_than %up, %n, signed").replace(
+        "%s1 = muli %sum, %three", "%f = exti %flag signed : tile<i8> -> tile<i32>\n%s1 = muli %sum, %f"
+    ),
     "wraps_down": counts("greater_than %i, %low, signed", "%minus", flags=""),
 }
 
@@ -377,6 +424,20 @@ def test_steps_known_at_run_time(name: str) -> None:
         cases += [(4, 0, 0), (9, -3, -2)]
     for lo, n, p in cases:
         assert sums(text, "emulator", lo, n, p) == sums(text, "reference", lo, n, p), (lo, n, p)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("p", [0, 1, 255, 256])
+@pytest.mark.parametrize("name", [name for name in COUNTING if name.startswith("asked_")])
+def test_flags_that_the_loop_is_given(name: str, p: int) -> None:
+    """Whether it goes round at all is no comparison of its index."""
+    for k in (0, 1):
+        text = module(COUNTING[name], f"%r#{k}")
+        for lo, n in ((0, 0), (0, 5), (7, 4), (-9, 8), (I32_MAX - 2, I32_MAX), (-I32_MAX - 1, 2 - I32_MAX)):
+            steps = ("down", "three", "argument")
+            if (abs(lo) > 9 and any(word in name for word in steps)) or (p == 0 and steps[2] in name):
+                continue  # goes round for ever, or overflows
+            assert sums(text, "emulator", lo, n, p) == sums(text, "reference", lo, n, p), (k, lo, n)
 
 
 @pytest.mark.parametrize("name", OTHERS)

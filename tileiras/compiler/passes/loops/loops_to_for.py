@@ -23,6 +23,7 @@ from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I1, TOKEN, TensorType
+from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.schedule.candidates import constant_int, is_outside
 
 from .index_bounds import (
@@ -132,7 +133,9 @@ class Counted:
         test: Test,
         early: list[Test],
         behind: bool = False,
+        entered: bool | None = None,
     ) -> None:
+        self.entered = entered  # the loop goes round at all where its `flag` is, or is not, zero at first
         self.behind = behind  # the test stands behind the work: what the loop leaves with is what would go on
         self.loop = loop
         self.body = body
@@ -164,6 +167,15 @@ class Counted:
         """Whether the index goes on in front of the test, but the first time round: `chosen` gives it."""
         return self.chosen is not None and self.chosen.results[0].type.elem is not I1  # type: ignore[attr-defined]
 
+    def asked_first(self, put: Before) -> Value:
+        """Whether the flag is not zero at first."""
+        assert self.flag is not None
+        first = self.loop.operands[self.flag]
+        if bit_of(first).type.elem is I1:  # type: ignore[attr-defined]
+            return bit_of(first)
+        attrs = {"comparison_predicate": "not_equal", "signedness": "signed"}
+        return put("cmpi", (first, put.number(first, 0)), TensorType(I1, (), None), attrs)
+
     def rewrite(self) -> None:
         loop, parts = self.loop, self.body
         block, body = loop.block, loop.regions[0].block
@@ -180,6 +192,11 @@ class Counted:
         put = Before(loop)
         for test in self.early:
             upper = put("mini", (upper, test.ends(put, lower, upper)), upper.type, {"signedness": "signed"})
+        if self.entered is not None and self.test.once:
+            asked = self.asked_first(put)
+            upper = put(
+                "select", (asked, upper, lower) if self.entered else (asked, lower, upper), upper.type
+            )
         current = self.test.index(self, counter, inner)
         behind: dict[int, Value] = {}
         for result, value in zip(loop.results, leaving):
@@ -215,6 +232,9 @@ class Counted:
         for old, value in zip(loop.results, leaving):
             old.replace_all_uses_with(at.get(id(value), value))
         loop.erase()
+        if self.entered is not None:
+            for user, _ in list(self.test.compare.result.uses):
+                erase_unused(user, movable)
         for test in (self.test, *self.early):
             if test.compare.block is not None and not test.compare.result.uses:
                 test.compare.erase()
@@ -436,10 +456,15 @@ def _counted_in_front(loop: Op, parts: Body) -> Counted | None:
     found = _chosen_index(loop, parts, chosen) if chosen is not None else None
     if found is None:
         found = _plain_index(loop, parts, chosen)
+    entered = None
+    if found is None and chosen is None:
+        told = _told_index(loop, parts)
+        if told is not None:
+            flag, entered, found = told
     if found is None:
         return None
     index, test = found
-    result = Counted(loop, parts, index, flag, chosen, test, [])
+    result = Counted(loop, parts, index, flag, chosen, test, [], entered=entered)
     unlike = test.compare.attr("comparison_predicate") in ("equal", "not_equal")
     if parts.early and (test.unsigned or test.by < 0 or unlike):  # which may never be left by its own test
         return None
@@ -623,6 +648,65 @@ def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] |
             if test is not None:
                 return index, test
     return None
+
+
+def _told_index(loop: Op, parts: Body) -> tuple[int, bool, tuple[int, Test]] | None:
+    """`while (more) { work; more = ++i < n; }`: an iteration tells whether there is a next one. (the argument that does, whether
+    the loop goes on where it is not zero, the index and its test)."""
+    body = loop.regions[0].block
+    condition = parts.branch.operands[0]
+    op, value, goes = condition.op, condition, not parts.negated
+    if op is not None:
+        if op.spec.name != "cmpi" or op.attr("comparison_predicate") not in ("equal", "not_equal"):
+            return None
+        if constant_int(op.operands[1]) != 0:
+            return None
+        value, goes = op.operands[0], goes == (op.attr("comparison_predicate") == "not_equal")
+    flag = position(body, value)
+    if flag is None or not {user for user, _ in value.uses} <= {op or parts.branch, parts.leave}:
+        return None
+    compare = bit_of(parts.jump.operands[flag]).op
+    if compare is None or is_outside(compare.result, loop):
+        return None
+    for index, following in enumerate(parts.jump.operands):
+        bump = following.op
+        if bump is None or bump.spec.name not in ("addi", "subi") or is_outside(following, loop):
+            continue
+        test = _test(loop, compare, not goes, following, body.args[index], bump, True)
+        if test is not None:
+            if _tested_first(loop.operands[flag], loop.operands[index], test, goes):
+                test.once = False
+            return flag, goes, (index, test)
+    return None
+
+
+def _tested_first(asked: Value, start: Value, test: Test, goes: bool) -> bool:
+    """Whether a loop is entered where its test holds of the index that it starts at."""
+    compare = bit_of(asked).op
+    if compare is None or compare.spec.name != "cmpi" or test.steps:
+        return False
+    if compare.attr("signedness") != test.compare.attr("signedness"):
+        return False
+    predicate = compare.attr("comparison_predicate")
+    if not goes:
+        predicate = NEGATED[predicate]
+    for side in (0, 1):
+        if predicate == test.predicate and compare.operands[1 - side] is test.bound:
+            at = compare.operands[side]
+            if at is start or constant_int(at) is not None and constant_int(at) == constant_int(start):
+                return True
+        predicate = SWAPPED[predicate]
+    return False
+
+
+def bit_of(value: Value) -> Value:
+    """The bit that a flag of more bits was made of; the flag where it was made of something else."""
+    at = value
+    while at.op is not None and at.op.spec.name in ("exti", "trunci"):
+        at = at.op.operands[0]
+        if at.type.elem is I1:  # type: ignore[attr-defined]
+            return at
+    return value
 
 
 def _test(
