@@ -119,6 +119,32 @@ def test_tiles_that_the_counter_does_not_number_along_k_are_cut(gpu_name: str) -
     assert "cp.async.cg" in loop and "cp.async.wait_group 0" not in loop and "st.shared" not in loop
 
 
+@pytest.mark.parametrize("gpu_name", ["sm_120"])
+def test_operands_of_several_loads_are_cut(gpu_name: str) -> None:
+    """A sum of two arrays times a row of factors: 48 KiB a step, of which no three fit."""
+    text = tileiras.compile(bytecode_path(CASES["staged_sums_on_the_way"]), gpu_name=gpu_name).ptx
+    (loop,) = [each for each in loops_of(text) if "mma.sync" in each]
+    assert loop.count("cp.async.cg") == 12 and "cp.async.wait_group 0" not in loop
+
+
+def test_pointers_of_several_loads_of_an_operand_are_cut() -> None:
+    text = kernel("", 1)
+    second = at("R", K * DEPTH, M, K, 1)
+    text = text.replace("%b: tile<ptr<f16>>,", "%b: tile<ptr<f16>>, %r: tile<ptr<f16>>,")
+    text = text.replace("%none = ", "%pR = assume div_by<16>, %r : tile<ptr<f16>>\n    %none = ", 1)
+    text = text.replace(
+        "      %z = mmaf %vA", f"      {second}\n      %x = addf %vA, %vR : {A}\n      %z = mmaf %x"
+    )
+    assert shortened(text)
+    rng = np.random.default_rng(2)
+    a, r = (place(rng.integers(-2, 3, (M, K * DEPTH)).astype(np.float16)) for _ in range(2))
+    b = place(rng.integers(-2, 3, (K * DEPTH, N)).astype(np.float16))
+    out = place(np.full((M, N), -7, np.float32))
+    args = [a, b, r, out, np.int32(0), np.int32(DEPTH)]
+    tileiras.launch(text, "k", grid=(1, 1, 1), args=args, target="emulator", gpu_name="sm_80")
+    assert np.array_equal(out, (a + r).astype(np.float32) @ b.astype(np.float32))
+
+
 def test_the_number_of_a_tile_has_no_sign_where_it_is_counted_in_parts() -> None:
     """Rows of B in each step: tile 200 in eight bits, beside the tile of A that the counter numbers."""
     rows = 201 * K

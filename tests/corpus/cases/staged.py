@@ -28,6 +28,7 @@ groups = Family("staged_groups", "python/groups.py")
 numbers = Family("staged_numbers", "python/science.py")
 layers = Family("staged_layers", "python/training.py")
 wide_heads = Family("staged_wide_heads", "python/chains.py")
+sums = Family("staged_sums", "python/converted.py")
 
 
 def A(dtype: str, ndim: int) -> Array:
@@ -1048,6 +1049,20 @@ converted(
     ),
     lambda a, b, c, f: {2: (np.maximum(wide(a)[0], 0) @ (wide(b)[0] * float(f))).astype("f4")},
     **F32,
+)  # fmt: skip
+
+sums(
+    "staged_sums_on_the_way",
+    "sums_on_the_way",
+    [A("f16", 2), A("f16", 2), A("f16", 1), A("f16", 2), A("f16", 1), A("f32", 2), 128, 128, 64],
+    (2, 2),
+    lambda rng: (
+        *(rng.integers(-4, 5, s).astype("f2") for s in ((144, 208), (144, 208), 208, (208, 144), 144)), like((144, 144)),
+    ),
+    lambda a, r, g, b, f, c: {
+        5: ((np.maximum(wide(a)[0] + wide(r)[0], 0) * wide(g)[0]) @ (wide(b)[0] * wide(f)[0])).astype("f4")
+    },
+    rtol=0,
 )  # fmt: skip
 
 

@@ -178,3 +178,16 @@ def groups_of_steps(a, q, scale, c, M: Const, N: Const, K: Const, G: Const):
             part = ct.mma(x, y.astype(a.dtype), part)
         acc = acc + part * ct.load(scale, (g, j), (1, N), padding_mode=ZERO)
     ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def sums_on_the_way(a, r, g, b, f, c, M: Const, N: Const, K: Const):
+    """A layer whose input is a sum of two arrays, times a factor a column of K, and whose weights have one a column of N."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], K)):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO) + ct.load(r, (i, k), (M, K), padding_mode=ZERO)
+        x = ct.maximum(x, 0) * ct.load(g, (k,), (K,), padding_mode=ZERO)[None, :]
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO) * ct.load(f, (j,), (N,), padding_mode=ZERO)[None, :]
+        acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc)

@@ -5,8 +5,9 @@ After:  `for %k = 2 %lo to 2 %hi { %a = load %va'[%i, %k] : 128x32, %b = load %v
 
 Where the induction variable, counted by one, numbers the tiles of an operand along K, it numbers the smaller ones then. Tiles of
 another number, as those of a list or the one that has all of K, are numbered by that and the part of the step. Operands may come
-through tiles of pointers (address_parts.py), by steps of any size. What else the variable is used for, scales of a whole step,
-gets the step's number by a division. The new variable has 64 bits: no bound overflows. Additions happen in the same order.
+through tiles of pointers (address_parts.py), by steps of any size, and from several loads, as the sum of two arrays does. What
+else the variable is used for, scales of a whole step, gets the step's number by a division. The new variable has 64 bits: no
+bound overflows. Additions happen in the same order.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ShortenSteps(Pass):
     SUMMARY = "Take less of K an iteration where three stages of it do not fit shared memory"
     """
     does: splits steps over K where three stages of them do not fit into shared memory, also of tiles of pointers and
-      where operands take scales of a whole step; block scales are cut with the operands
+      where operands take scales of a whole step, or are made from several loads; block scales are cut with the operands
     without: fewer stages
     acts: large_matmul_64x64x256 on sm_80
     """
@@ -85,7 +86,7 @@ def operand_chains(loop: Op) -> list[Chain] | None:
         chain = Chain()
         value = product.operands[which]
         dim = len(value.type.shape) - (1 if which in (0, 3) else 2)  # type: ignore[attr-defined]
-        if not follow(value, dim, body, chain) or len(chain.loads) + len(chain.pointers) != 1:
+        if not follow(value, dim, body, chain) or not chain.loads + chain.pointers:
             return None
         out.append(chain)
     if step != 1 and any(chain.loads for chain in out):
