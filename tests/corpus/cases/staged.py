@@ -1224,6 +1224,28 @@ numbers(
     mm_complex_values,
     **F32,
 )
+
+
+def recurrent(x, w, y, last):
+    h, found = np.zeros(last.shape), []
+    for u, v in zip(wide(x)[0][:, :, :128], wide(x)[0][:, :, 128:]):
+        h = np.clip(h @ wide(w)[0] + u - v, -4, 4)
+        found.append(h)
+    return {2: np.array(found).astype(y.dtype), 3: h.astype(last.dtype)}
+
+
+layers(
+    "staged_recurrent",
+    "recurrent",
+    [A("f16", 3), A("f16", 2), A("f16", 3), A("f16", 2), 64, 128],
+    (1,),
+    lambda rng: (
+        rng.integers(-3, 4, (7, 48, 256)).astype("f2"), rng.integers(-1, 2, (128, 128)).astype("f2"),
+        like((7, 48, 128), "f16"), like((48, 128), "f16"),
+    ),
+    recurrent,
+    rtol=0,
+)  # fmt: skip
 layers(
     "staged_gated_64x128",
     "mm_gated",

@@ -406,3 +406,17 @@ def gate_gradients(dy, g, u, dg, du, M: Const, T: Const):
     s = 1.0 / (1.0 + ct.exp(-a))
     ct.store(du, (i, j), (d * a * s).astype(du.dtype))
     ct.store(dg, (i, j), (d * b * s * (1.0 + a * (1.0 - s))).astype(dg.dtype))
+
+
+@ct.kernel
+def recurrent(x, w, y, last, B: Const, D: Const):
+    """A recurrent layer: each step multiplies what the step before has left; half of its input comes in front of the sum, the
+    other behind it."""
+    weights = ct.load(w, (0, 0), (D, D), padding_mode=ZERO)
+    h = ct.zeros((B, D), x.dtype)
+    for t in range(x.shape[0]):
+        u = ct.load(x, (t, 0, 0), (1, B, D), padding_mode=ZERO).reshape((B, D)).astype(ct.float32)
+        v = ct.load(x, (t, 0, 1), (1, B, D), padding_mode=ZERO).reshape((B, D)).astype(ct.float32)
+        h = ct.minimum(ct.maximum(ct.mma(h, weights, u) - v, -4), 4).astype(x.dtype)
+        ct.store(y, (t, 0, 0), h.reshape((1, B, D)))
+    ct.store(last, (0, 0), h)

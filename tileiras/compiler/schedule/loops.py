@@ -27,6 +27,7 @@ from .queue import OwnLoads, Queue, plan_queue
 from .refusal import refusal
 from .restage import from_product, is_invariant, origin, plan_copies, source_load
 from .staging import (
+    LOADS,
     ONE,
     PADDING,
     RENAMES,
@@ -294,6 +295,11 @@ def plan_stages(
                 plan = copied_scales(product, which, list(members.values()))
                 if plan is not None:
                     members[plan.op] = staged_scales(product, which, plan, log2_warps)
+    if not members and not runs_once(loop):
+        for op in loads_beside(products, body, lookups):
+            plan = staged(op, facts, cost, log2_warps) if op in loads else None
+            if plan is not None:
+                members[op] = plan
     if not members:
         return f"none has rows aligned to {cost.min_copy_bytes} bytes, zeros outside of its view and no access to wait for"
     spec = func.attrs[KEY]
@@ -379,6 +385,19 @@ def plan_stages(
         fits = (slots + 1) * stage + other + barriers <= cost.shared_bytes
         cut = f"; {wanted} were wanted, " + ("which fewer blocks have room for" if fits else NO_ROOM)
     return Ring(depth, slots, list(members.values()), cut, step, direct, blocks)
+
+
+def loads_beside(products: list[Op], body: Any, lookups: Collection[Op]) -> list[Op]:
+    """The loads of a loop's body as large as a result of its products, where these take nothing loaded, as in recurrent layers:
+    inputs that a product is added to. None beside products of warpgroups and of tensor memory."""
+    if any("atom" in p.attrs or any(feeding_loads(p, body, lookups)) for p in products):
+        return []
+    sizes = {num_elements(p.result.type.shape) for p in products}  # type: ignore[attr-defined]
+    return [
+        op
+        for op in body.ops
+        if op.spec.name in LOADS and num_elements(op.results[0].type.shape) in sizes  # type: ignore[attr-defined]
+    ]
 
 
 def queue_of_own_loads(
