@@ -106,6 +106,7 @@ TENSOR_FIELDS: dict[str, str] = {
     "stage_bytes": "bytes of a stage",
     "stages": "how many",
     "starts": "first bytes in the slot",
+    "threads": "threads read the stage as well as warpgroups",
     "sa_buffer": "where the scales of the left operand lie",
     "sa_slot": "its slot, a byte offset",
     "sa_start": "its first byte in the slot",
