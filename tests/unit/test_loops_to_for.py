@@ -196,6 +196,38 @@ DO_TIMES = DO.replace("%STEP", "%one").replace(
     "%half = divi %n, %two signed rounding<zero> : tile<i32>\n"
     f"%w = muli %i, %four {NSW}: tile<i32>\n%c = cmpi less_than %w, %half,",
 )
+
+
+def both(second: str, first: str = "less_than %j, %n, signed", step: str = "%one", before: str = "") -> str:
+    """`for (i = lo; FIRST && SECOND; i += step) work;`."""
+    return flagged("COMPARE", step).replace(
+        "%go = cmpi COMPARE : tile<i32> -> tile<i1>",
+        f"""%one_holds = cmpi {first} : tile<i32> -> tile<i1>
+      %go = if %one_holds -> (tile<i1>) {{
+        {before}
+        %other_holds = cmpi {second} : tile<i32> -> tile<i1>
+        yield %other_holds : tile<i1>
+      }} else {{
+        %never = constant <i1: false> : tile<i1>
+        yield %never : tile<i1>
+      }}""",
+    )
+
+
+# `if (i >= n || i > p) break;`
+EITHER = BREAK.replace(
+    "%stop = cmpi greater_than_or_equal %i, %n, signed : tile<i32> -> tile<i1>",
+    """%at_end = cmpi greater_than_or_equal %i, %n, signed : tile<i32> -> tile<i1>
+      %stop = if %at_end -> (tile<i1>) {
+        yield %yes : tile<i1>
+      } else {
+        %above = cmpi less_than %bound, %i, signed : tile<i32> -> tile<i1>
+        yield %above : tile<i1>
+      }""",
+)
+AND = flagged("less_than %j, %n, signed").replace("%go = cmpi", "%c0 = cmpi").replace(
+    "if %go {", "%c1 = cmpi less_than_or_equal %j, %p, signed : tile<i32> -> tile<i1>\n%go = andi %c1, %c0 : tile<i1>\nif %go {"
+)  # fmt: skip
 # what nvcc leaves of a loop whose body loads through a lambda: the first time round, its tokens are chosen, too
 ORDERED = f"""%t0 = make_token : token
     %r:5 = loop iter_values(%sum = %zero, %i = %lo, %first = %one, %ta = %t0, %tb = %t0)
@@ -289,6 +321,17 @@ COUNTING = {
     "behind_down": behind("less_than %up, %low, signed", "%minus"),
     "behind_equal": behind("equal %up, %beyond, signed", "%one"),
     "behind_step_of_an_argument": behind("greater_than_or_equal %up, %n, signed", "%p"),
+    "both": both("less_than %j, %p, signed"),
+    "both_at_most": both("greater_than_or_equal %p, %j, signed", "less_than_or_equal %j, %n, signed"),
+    "both_by_three": both("less_than %w, %p, signed", step="%three", before=f"%w = muli %j, %four {NSW}: tile<i32>"),
+    "both_of_three": both("less_than %j, %p, signed").replace(
+        "yield %other_holds",
+        """%c3 = cmpi greater_than %bound, %j, signed : tile<i32> -> tile<i1>
+        %c4 = andi %other_holds, %c3 : tile<i1>
+        yield %c4""",
+    ),
+    "both_at_once": AND,
+    "both_or_left": EITHER,
     "asked": asked("less_than %up, %n, signed"),
     "asked_given": asked("less_than %up, %n, signed", start="%given"),
     "asked_of_a_bit": asked("less_than %up, %n, signed", test="").replace("tile<i8>", "tile<i1>").replace(
@@ -361,6 +404,15 @@ OTHERS = {
     "behind_a_sum": behind("greater_than_or_equal %up, %told, signed", "%one"),
     "do_that_goes_on_for_another_reason": stepped("less_than %sum, %n, signed", "%one"),
     "do_that_wraps_down": stepped("greater_than %up, %low, signed", "%minus").replace(f"{NSW}", ""),
+    "both_unlike": both("not_equal %j, %p, signed"),
+    "both_down": both("greater_than %j, %p, signed", "greater_than %j, %low, signed", "%minus"),
+    "both_of_the_sum": both("less_than %sum, %p, signed"),
+    "both_of_a_load": both(
+        "less_than %j, %seen, signed",
+        before="%seen, %read = load_ptr_tko weak %o : tile<ptr<i32>> -> tile<i32>, token",
+    ),
+    "both_or_neither": both("less_than %j, %p, signed").replace("<i1: false>", "<i1: true>"),
+    "both_or_one": AND.replace("andi", "ori"),
     "asked_of_the_sum": asked("less_than %next, %n, signed"),
     "asked_that_wraps_down": asked("greater_than %up, %low, signed", "%minus", flags=""),
     "asked_in_the_work": asked("less_than %up, %n, signed").replace(
@@ -438,6 +490,23 @@ def test_flags_that_the_loop_is_given(name: str, p: int) -> None:
             if (abs(lo) > 9 and any(word in name for word in steps)) or (p == 0 and steps[2] in name):
                 continue  # goes round for ever, or overflows
             assert sums(text, "emulator", lo, n, p) == sums(text, "reference", lo, n, p), (k, lo, n)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [name for name in COUNTING if name.startswith("both")])
+def test_two_bounds(name: str) -> None:
+    """The lower one ends the loop, which may be below where it begins, or the greatest number."""
+    cases = [(lo, n, p) for lo in (-3, 0, 4) for n in (-5, 0, 9) for p in (-4, 2, 20)]
+    cases += [(I32_MAX - 3, n, p) for n in (I32_MAX - 1, I32_MAX, 5) for p in (I32_MAX - 2, 9)]
+    cases += [
+        (lo, n, p) for lo in (3 - I32_MAX,) for n in (6 - I32_MAX, -I32_MAX) for p in (5 - I32_MAX, I32_MAX)
+    ]
+    for k in (0, 1):
+        text = module(COUNTING[name], f"%r#{k}")
+        for lo, n, p in cases:
+            if abs(lo) > 9 and ("three" in name or "left" in name):  # numbers overflow
+                continue
+            assert sums(text, "emulator", lo, n, p) == sums(text, "reference", lo, n, p), (k, lo, n, p)
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -89,7 +89,8 @@ class Body:
 
     before: ops in front of the test, which run once more than the rest. work: those behind it, up to the jump.
     leave: the break. taken: the region of the branch that jumps. negated: whether the loop ends where the condition holds.
-    early: branches in front of the work that leave the loop, too, each with its region that does.
+    early: branches in front of the work that leave the loop, too, each with its region that does. tests: the ops that make the
+    condition; of several, each has to go on. shorts: branches among them, as `&&` leaves them.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Body:
         self.taken = taken
         self.negated = negated
         self.early = early
+        self.tests, self.shorts = all_of(branch.operands[0], negated)
 
     def passed(self, value: Value) -> Value:
         """A result of the branch as the region that does not jump has it; any other value as it is."""
@@ -203,7 +205,7 @@ class Counted:
             if value is self.left and result.uses and not behind:
                 behind[id(value)] = self.test.behind(self, lower, upper)
         args = [inner.add_arg(body.args[k].type, body.args[k].name) for k in kept]
-        gone = {self.chosen, *(branch for branch, _ in parts.early)} | {
+        gone = {self.chosen, *parts.shorts, *(branch for branch, _ in parts.early)} | {
             op for op in parts.before if self.flag is not None and body.args[self.flag] in op.operands
         }
         moved = [op for op in (*parts.before, *parts.work) if op not in gone and op.block is not block]
@@ -232,8 +234,8 @@ class Counted:
         for old, value in zip(loop.results, leaving):
             old.replace_all_uses_with(at.get(id(value), value))
         loop.erase()
-        if self.entered is not None:
-            for user, _ in list(self.test.compare.result.uses):
+        for test in (self.test, *self.early):
+            for user, _ in list(test.compare.result.uses):
                 erase_unused(user, movable)
         for test in (self.test, *self.early):
             if test.compare.block is not None and not test.compare.result.uses:
@@ -440,10 +442,10 @@ def _counted_behind(loop: Op, parts: Body) -> Counted | None:
 def _counted_in_front(loop: Op, parts: Body) -> Counted | None:
     """A loop whose test stands in front of its work."""
     body = loop.regions[0].block
-    choices = [op for op in parts.before if op.regions]
+    choices = [op for op in parts.before if op.regions and op not in parts.shorts]
     if any(op.spec.name != "if" for op in choices):
         return None
-    if any(not movable(op) and op.spec.name != "assume" for op in parts.before if op not in choices):
+    if any(not movable(op) and op.spec.name != "assume" for op in parts.before if not op.regions):
         return None
     if len(choices) > 1:
         return None
@@ -466,13 +468,20 @@ def _counted_in_front(loop: Op, parts: Body) -> Counted | None:
     index, test = found
     result = Counted(loop, parts, index, flag, chosen, test, [], entered=entered)
     unlike = test.compare.attr("comparison_predicate") in ("equal", "not_equal")
-    if parts.early and (test.unsigned or test.by < 0 or unlike):  # which may never be left by its own test
+    others = [op for op in parts.tests if op is not test.compare] if len(parts.tests) > 1 else []
+    if (parts.early or others) and (
+        test.unsigned or test.by < 0 or unlike
+    ):  # which may never be left by its own test
         return None
-    for branch, side in parts.early:
-        compare, bump = branch.operands[0].op, step_of(result)
+    if others and (test.once or entered is not None):  # the first iteration is not tested
+        return None
+    leaving: list[tuple[Op | None, bool]] = [(op, parts.negated) for op in others]
+    leaving += [(branch.operands[0].op, side == 0) for branch, side in parts.early]
+    for compare, negated in leaving:
+        bump = step_of(result)
         if compare is None or compare.attr("comparison_predicate") in ("equal", "not_equal"):
             return None
-        early = _test(loop, compare, side == 0, result.current, body.args[index], bump)
+        early = _test(loop, compare, negated, result.current, body.args[index], bump)
         if early is None or early.unsigned or early.by < 0:
             return None
         result.early.append(early)
@@ -520,6 +529,37 @@ def body_of(loop: Op) -> Body | None:
                     return Body(ops[:k], branch, work, ops[-1], inside[0], leaving, leaving == 0, early)
             return None
     return None
+
+
+def all_of(condition: Value, negated: bool) -> tuple[list[Op], list[Op]]:
+    """The ops of which each has to go on, and the branches that ask for one behind another: `%i < %n && %i < %m`, or, where the
+    condition leaves, `||`. One op for a condition that is made otherwise."""
+    tests: list[Op] = []
+    shorts: list[Op] = []
+    work = [condition]
+    while work:
+        value = work.pop()
+        op = value.op
+        if op is None or len(op.results) != 1 or len(value.uses) != 1:
+            return [condition.op], []  # type: ignore[list-item]
+        if op.spec.name == ("ori" if negated else "andi"):
+            work += reversed(op.operands)
+        elif op.spec.name == "if":
+            asked, given = (_ops(op, 1), _ops(op, 0)) if negated else (_ops(op, 0), _ops(op, 1))
+            for side in (asked, given):
+                if (
+                    not side
+                    or side[-1].spec.name != "yield"
+                    or not all(movable(inner) for inner in side[:-1])
+                ):
+                    return [condition.op], []  # type: ignore[list-item]
+            if constant_int(given[-1].operands[0]) not in ((1, -1) if negated else (0,)):
+                return [condition.op], []  # type: ignore[list-item]
+            shorts.append(op)
+            work += (asked[-1].operands[0], op.operands[0])
+        else:
+            tests.append(op)
+    return tests, shorts
 
 
 def _ops(branch: Op, k: int) -> list[Op]:
@@ -602,7 +642,7 @@ def _chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
         return None
     if {op for op, _ in body.args[index].uses} != {bump, start[0]}:
         return None
-    compare, current = parts.branch.operands[0].op, chosen.results[0]
+    compare, current = parts.tests[0], chosen.results[0]
     if once:
         go = chosen.results[1]
         if compare is not chosen or parts.negated or {op for op, _ in go.uses} != {parts.branch}:
@@ -621,7 +661,8 @@ def _chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
 def _plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] | None:
     """An argument that is held against a bound, at once or (`chosen`) from the second time on, and goes on by a step."""
     body = loop.regions[0].block
-    compare, negated = parts.branch.operands[0].op, parts.negated
+    compare: Op | None = parts.tests[0]
+    negated = parts.negated
     if chosen is not None:  # `if first { yield true } else { yield %i < %n }`
         start, again = _ops(chosen, 0), _ops(chosen, 1)
         if compare is not chosen or negated or [op.spec.name for op in start] != ["yield"]:
