@@ -228,6 +228,38 @@ EITHER = BREAK.replace(
 AND = flagged("less_than %j, %n, signed").replace("%go = cmpi", "%c0 = cmpi").replace(
     "if %go {", "%c1 = cmpi less_than_or_equal %j, %p, signed : tile<i32> -> tile<i1>\n%go = andi %c1, %c0 : tile<i1>\nif %go {"
 )  # fmt: skip
+# `for (..) { if ((i & 1) == 0) continue; work }`, and what of it is the value of a branch
+SKIPS = flagged("less_than %j, %n, signed").replace(
+    work("%j"),
+    f"""%odd = andi %j, %one : tile<i32>
+        %even = cmpi equal %odd, %zero, signed : tile<i32> -> tile<i1>
+        %kept = if %even -> (tile<i32>) {{
+          %more = addi %sum, %one : tile<i32>
+          continue %more, %j, %zero : {TYPES}, tile<i32>
+        }} else {{
+          yield %j : tile<i32>
+        }}
+        {work("%kept")}""",
+)
+SKIPS_PLAIN = (
+    counts("less_than %i, %n, signed", "%one")
+    .replace(
+        work(),
+        f"""%up = addi %i, %one {NSW}: tile<i32>
+        %above = cmpi greater_than %sum, %n, signed : tile<i32> -> tile<i1>
+        if %above {{
+          %odd = andi %i, %one : tile<i32>
+          %even = cmpi equal %odd, %zero, signed : tile<i32> -> tile<i1>
+          if %even {{
+            continue %two, %up : {TYPES}
+          }} else {{
+            continue %sum, %up : {TYPES}
+          }}
+        }}
+        {work()}""",
+    )
+    .replace(f"%up = addi %i, %one {NSW}: tile<i32>\n        continue", "continue")
+)
 # what nvcc leaves of a loop whose body loads through a lambda: the first time round, its tokens are chosen, too
 ORDERED = f"""%t0 = make_token : token
     %r:5 = loop iter_values(%sum = %zero, %i = %lo, %first = %one, %ta = %t0, %tb = %t0)
@@ -321,6 +353,8 @@ COUNTING = {
     "behind_down": behind("less_than %up, %low, signed", "%minus"),
     "behind_equal": behind("equal %up, %beyond, signed", "%one"),
     "behind_step_of_an_argument": behind("greater_than_or_equal %up, %n, signed", "%p"),
+    "skips": SKIPS,
+    "skips_plain": SKIPS_PLAIN,
     "both": both("less_than %j, %p, signed"),
     "both_at_most": both("greater_than_or_equal %p, %j, signed", "less_than_or_equal %j, %n, signed"),
     "both_by_three": both("less_than %w, %p, signed", step="%three", before=f"%w = muli %j, %four {NSW}: tile<i32>"),
@@ -404,6 +438,34 @@ OTHERS = {
     "behind_a_sum": behind("greater_than_or_equal %up, %told, signed", "%one"),
     "do_that_goes_on_for_another_reason": stepped("less_than %sum, %n, signed", "%one"),
     "do_that_wraps_down": stepped("greater_than %up, %low, signed", "%minus").replace(f"{NSW}", ""),
+    "skips_in_front_of_a_test_behind": behind("greater_than_or_equal %up, %n, signed", "%one").replace(
+        work(),
+        f"""%above = cmpi greater_than %sum, %n, signed : tile<i32> -> tile<i1>
+      if %above {{
+        %u = addi %i, %one : tile<i32>
+        continue %two, %u : {TYPES}
+      }}
+      {work()}""",
+    ),
+    "leaves_in_front_of_a_test_behind": behind("greater_than_or_equal %up, %n, signed", "%one").replace(
+        work(),
+        f"""%above = cmpi greater_than %sum, %n, signed : tile<i32> -> tile<i1>
+      if %above {{
+        break %two, %i : {TYPES}
+      }}
+      {work()}""",
+    ),
+    "skips_and_stays": SKIPS_PLAIN.replace("continue %two, %up", "continue %two, %i"),
+    "skips_or_leaves": SKIPS_PLAIN.replace("continue %two, %up", "break %two, %up"),
+    "skips_asked": asked("less_than %up, %n, signed").replace(
+        "%next = addi",
+        """%above = cmpi greater_than %s1, %n, signed : tile<i32> -> tile<i1>
+        if %above {
+          %u = addi %i, %one : tile<i32>
+          continue %sum, %u, %flag : tile<i32>, tile<i32>, tile<i8>
+        }
+        %next = addi""",
+    ),
     "both_unlike": both("not_equal %j, %p, signed"),
     "both_down": both("greater_than %j, %p, signed", "greater_than %j, %low, signed", "%minus"),
     "both_of_the_sum": both("less_than %sum, %p, signed"),

@@ -90,7 +90,8 @@ class Body:
     before: ops in front of the test, which run once more than the rest. work: those behind it, up to the jump.
     leave: the break. taken: the region of the branch that jumps. negated: whether the loop ends where the condition holds.
     early: branches in front of the work that leave the loop, too, each with its region that does. tests: the ops that make the
-    condition; of several, each has to go on. shorts: branches among them, as `&&` leaves them.
+    condition; of several, each has to go on. shorts: branches among them, as `&&` leaves them. skips: jumps in the work that
+    end an iteration.
     """
 
     def __init__(
@@ -103,7 +104,9 @@ class Body:
         taken: int,
         negated: bool,
         early: list[tuple[Op, int]],
+        skips: list[Op],
     ) -> None:
+        self.skips = skips
         self.before = before
         self.branch = branch
         self.work = work
@@ -178,6 +181,11 @@ class Counted:
         attrs = {"comparison_predicate": "not_equal", "signedness": "signed"}
         return put("cmpi", (first, put.number(first, 0)), TensorType(I1, (), None), attrs)
 
+    def jump(self, old: Op, kept: list[int]) -> Op:
+        """A jump to the next iteration, with what the `for` carries."""
+        following = [old.operands[k] for k in kept]
+        return create(tileaa.BY_NAME["continue"], following, (), {}, (), old.loc, (len(kept),))
+
     def rewrite(self) -> None:
         loop, parts = self.loop, self.body
         block, body = loop.block, loop.regions[0].block
@@ -218,8 +226,11 @@ class Counted:
         for branch in (parts.branch, *(branch for branch, _ in parts.early)):
             for result in branch.results:
                 result.replace_all_uses_with(parts.passed(result))
-        following = [parts.jump.operands[k] for k in kept]
-        inner.append(create(tileaa.BY_NAME["continue"], following, (), {}, (), parts.jump.loc, (len(kept),)))
+        for skip in parts.skips:
+            assert skip.block is not None
+            skip.block.insert_before(skip, self.jump(skip, kept))
+            skip.erase()
+        inner.append(self.jump(parts.jump, kept))
         carried = [loop.operands[k] for k in kept]
         types = [body.args[k].type for k in kept]
         attrs = {"unsignedCmp": True} if unsigned else {}
@@ -466,6 +477,10 @@ def _counted_in_front(loop: Op, parts: Body) -> Counted | None:
     if found is None:
         return None
     index, test = found
+    for skip in parts.skips:  # go on as the others do
+        for k in (index, flag):
+            if k is not None and not same(skip.operands[k], parts.jump.operands[k]):
+                return None
     result = Counted(loop, parts, index, flag, chosen, test, [], entered=entered)
     unlike = test.compare.attr("comparison_predicate") in ("equal", "not_equal")
     others = [op for op in parts.tests if op is not test.compare] if len(parts.tests) > 1 else []
@@ -512,7 +527,7 @@ def body_of(loop: Op) -> Body | None:
                 early = early_leaves(inside[:-1], loop)
                 if early is None:
                     return None
-                return Body(ops[:-2], branch, inside[:-1], inside[-1], ops[-1], going, going == 1, early)
+                return Body(ops[:-2], branch, inside[:-1], inside[-1], ops[-1], going, going == 1, *early)
         return None
     if last != "continue":
         return None
@@ -526,7 +541,7 @@ def body_of(loop: Op) -> Body | None:
                     early = early_leaves(work, loop)
                     if early is None:
                         return None
-                    return Body(ops[:k], branch, work, ops[-1], inside[0], leaving, leaving == 0, early)
+                    return Body(ops[:k], branch, work, ops[-1], inside[0], leaving, leaving == 0, *early)
             return None
     return None
 
@@ -578,20 +593,24 @@ def jumps(ops: list[Op], loop: Op) -> bool:
             if name == "return":
                 return True
             if name in ("break", "continue"):
-                owner = inner.parent
-                while owner is not None and owner.spec.name == "if":
-                    owner = owner.parent
-                if owner is loop:
+                if owner_of(inner) is loop:
                     return True
     return False
 
 
-def early_leaves(ops: list[Op], loop: Op) -> list[tuple[Op, int]] | None:
-    """The branches that leave a loop before anything is done, each with its region that does; None where another op leaves it."""
+def early_leaves(ops: list[Op], loop: Op) -> tuple[list[tuple[Op, int]], list[Op]] | None:
+    """(the branches that leave a loop before anything is done, each with its region that does; the jumps that end an iteration);
+    None where another op leaves it."""
     found: list[tuple[Op, int]] = []
+    skips: list[Op] = []
     quiet = True  # nothing in front of an op has an effect
     for op in ops:
         if jumps([op], loop):
+            ends = skips_of(op, loop)
+            if ends:
+                skips += ends
+                quiet = False
+                continue
             sides = [_ops(op, k) for k in range(len(op.regions))]
             names = [[inner.spec.name for inner in side] for side in sides]
             if not quiet or op.spec.name != "if" or ["break"] not in names:
@@ -602,7 +621,27 @@ def early_leaves(ops: list[Op], loop: Op) -> list[tuple[Op, int]] | None:
             found.append((op, leaving))
         else:
             quiet = quiet and without_effect(op)
+    return found, skips
+
+
+def skips_of(branch: Op, loop: Op) -> list[Op]:
+    """The jumps of a branch to the next iteration; none where it leaves the loop, too."""
+    found = []
+    for op in branch.walk():
+        if op.spec.name in ("break", "continue", "return"):
+            if op.spec.name == "continue" and owner_of(op) is loop:
+                found.append(op)
+            elif jumps([op], loop):
+                return []
     return found
+
+
+def owner_of(jump: Op) -> Op | None:
+    """The loop of a jump."""
+    owner = jump.parent
+    while owner is not None and owner.spec.name == "if":
+        owner = owner.parent
+    return owner
 
 
 def flag_of(loop: Op, parts: Body, chosen: Op) -> int | None:
@@ -642,7 +681,8 @@ def _chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
         return None
     if {op for op, _ in body.args[index].uses} != {bump, start[0]}:
         return None
-    compare, current = parts.tests[0], chosen.results[0]
+    compare: Op | None = parts.tests[0]
+    current = chosen.results[0]
     if once:
         go = chosen.results[1]
         if compare is not chosen or parts.negated or {op for op, _ in go.uses} != {parts.branch}:
@@ -850,6 +890,11 @@ def _leaves_cleanly(found: Counted, body: Block) -> bool:
         ):
             return False
     return True
+
+
+def same(one: Value, other: Value) -> bool:
+    """Whether two values are known to be one number."""
+    return one is other or constant_int(one) is not None and constant_int(one) == constant_int(other)
 
 
 def position(body: Block, value: Value | None) -> int | None:
