@@ -151,8 +151,9 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     spare = int((back is not None or in_memory) and adds_up(products[0]) is not None)
     fewest = cost.least_stages + spare
     for which, form in (back or {}).items():
-        if form.before_size != form.size:  # two buffers of its own
-            stage += 2 * form.size * num_elements(products[0].operands[which].type.shape) // fewest  # type: ignore[attr-defined]
+        operand = products[0].operands[which]
+        if form.before_size != form.size or source_load(operand) is None:  # two buffers of its own
+            stage += 2 * form.size * num_elements(operand.type.shape) // fewest  # type: ignore[attr-defined]
     width = min(8 * plan.op.results[0].type.elem.bytes for plan in plans)  # type: ignore[attr-defined]
     least = max(smallest, cost.row_stage_bytes * 8 // width)
     if products[0].spec.name == SCALED:
