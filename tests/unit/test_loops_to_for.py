@@ -228,6 +228,31 @@ EITHER = BREAK.replace(
 AND = flagged("less_than %j, %n, signed").replace("%go = cmpi", "%c0 = cmpi").replace(
     "if %go {", "%c1 = cmpi less_than_or_equal %j, %p, signed : tile<i32> -> tile<i1>\n%go = andi %c1, %c0 : tile<i1>\nif %go {"
 )  # fmt: skip
+
+
+def together(compare: str, step: str, second: str, result: str = "%j#0") -> str:
+    """`for (i = lo, k = 7; COMPARE; i += step, SECOND) work;`."""
+    types = f"{TYPES}, tile<i32>, tile<i32>"
+    return f"""%seven = constant <i32: 7> : tile<i32>
+    %r:4 = loop iter_values(%sum = %zero, %i = %lo, %k = %seven, %first = %one) : {types} -> {types} {{
+      {FIRST}
+      %j:2 = if %is -> ({TYPES}) {{
+        yield %i, %k : {TYPES}
+      }} else {{
+        %up = addi %i, {step} {NSW}: tile<i32>
+        %next_k = {second} : tile<i32>
+        yield %up, %next_k : {TYPES}
+      }}
+      %go = cmpi {compare} : tile<i32> -> tile<i1>
+      if %go {{
+        {work("%j#0")}
+        %told = muli %next, %j#1 : tile<i32>
+        continue %told, %j#0, %j#1, %zero : {types}
+      }}
+      break %sum, {result}, %j#1, %zero : {types}
+    }}"""
+
+
 # `for (..) { if ((i & 1) == 0) continue; work }`, and what of it is the value of a branch
 SKIPS = flagged("less_than %j, %n, signed").replace(
     work("%j"),
@@ -355,6 +380,11 @@ COUNTING = {
     "behind_step_of_an_argument": behind("greater_than_or_equal %up, %n, signed", "%p"),
     "skips": SKIPS,
     "skips_plain": SKIPS_PLAIN,
+    "together": together("less_than %j#0, %n, signed", "%one", "addi %k, %four"),
+    "together_down": together("greater_than %j#0, %low, signed", "%minus3", "addi %k, %minus"),
+    "together_behind": together("less_than %j#0, %n, signed", "%one", "muli %k, %three", "%j#1"),
+    "together_crossed": together("less_than %j#0, %n, signed", "%one", "addi %k, %i"),
+    "together_with_the_next": together("less_than %j#0, %n, signed", "%one", "addi %k, %up"),
     "both": both("less_than %j, %p, signed"),
     "both_at_most": both("greater_than_or_equal %p, %j, signed", "less_than_or_equal %j, %n, signed"),
     "both_by_three": both("less_than %w, %p, signed", step="%three", before=f"%w = muli %j, %four {NSW}: tile<i32>"),
@@ -466,6 +496,8 @@ OTHERS = {
         }
         %next = addi""",
     ),
+    "together_bound_moves": together("less_than %j#0, %j#1, signed", "%one", "addi %k, %four"),
+    "together_with_the_sum": together("less_than %j#0, %n, signed", "%one", "addi %k, %sum"),
     "both_unlike": both("not_equal %j, %p, signed"),
     "both_down": both("greater_than %j, %p, signed", "greater_than %j, %low, signed", "%minus"),
     "both_of_the_sum": both("less_than %sum, %p, signed"),

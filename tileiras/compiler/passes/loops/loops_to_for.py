@@ -71,6 +71,7 @@ class LoopsToFor(Pass):
         for loop in reversed(loops):  # inner ones first: their jumps are gone then
             order_in_front(loop)
             count_plainly(loop)
+            step_behind(loop)
             found = counted(loop)
             if found is not None:
                 found.rewrite()
@@ -408,6 +409,43 @@ def count_plainly(loop: Op) -> None:
             op.erase()
 
 
+def step_behind(loop: Op) -> None:
+    """Several indices that go on in front of the test, but the first time round, go on behind the work, as those of
+    `for (i = 0, k = 0; i < n; ++i, k += 64)`. Each is an argument of the body then, as in a `while`."""
+    parts = body_of(loop)
+    chosen = next((op for op in loop.regions[0].block.ops if op.regions), None)
+    if parts is None or parts.skips or chosen not in parts.before or chosen in parts.shorts:
+        return
+    assert chosen is not None
+    if len(chosen.results) < 2 or any(r.type is TOKEN or r.type.elem is I1 for r in chosen.results):  # type: ignore[attr-defined]
+        return
+    body = loop.regions[0].block
+    if chosen.spec.name != "if" or flag_of(loop, parts, chosen) is None:
+        return
+    (*here, start), (*steps, again) = _ops(chosen, 0), _ops(chosen, 1)
+    places = [position(body, value) for value in start.operands]
+    if here or start.spec.name != "yield" or again.spec.name != "yield" or not all(map(movable, steps)):
+        return
+    if any(k is None or parts.jump.operands[k] is not r for k, r in zip(places, chosen.results)):
+        return
+    inside = {result for op in steps for result in op.results}
+    for value in (*again.operands, *(v for op in steps for v in op.operands)):
+        if value not in inside and not is_outside(value, loop) and position(body, value) not in places:
+            return
+    where = parts.jump.block
+    assert where is not None
+    for op in steps:
+        chosen.regions[1].block.ops.remove(op)
+        where.insert_before(parts.jump, op)
+    for k, value in zip(places, list(again.operands)):
+        parts.jump.set_operand(k, value)  # type: ignore[arg-type]
+    for k, result in zip(places, chosen.results):
+        result.replace_all_uses_with(body.args[k])  # type: ignore[index]
+    condition = chosen.operands[0].op
+    chosen.erase()
+    erase_unused(condition, movable)
+
+
 def leaves(tokens: Iterable[Value], branch: Op) -> list[Value]:
     """The tokens from outside of a branch that joins in it wait for, each once."""
     found: dict[Value, None] = {}
@@ -464,7 +502,7 @@ def _counted_in_front(loop: Op, parts: Body) -> Counted | None:
     if choices:
         chosen = choices[0]
         flag = flag_of(loop, parts, chosen)
-        if flag is None:
+        if flag is None or len(chosen.results) not in (1, 2):
             return None
     found = _chosen_index(loop, parts, chosen) if chosen is not None else None
     if found is None:
@@ -647,7 +685,7 @@ def owner_of(jump: Op) -> Op | None:
 def flag_of(loop: Op, parts: Body, chosen: Op) -> int | None:
     """Which argument tells `chosen` that the loop goes round for the first time."""
     body = loop.regions[0].block
-    if len(chosen.results) not in (1, 2) or any(len(_ops(chosen, k)) == 0 for k in (0, 1)):
+    if any(len(_ops(chosen, k)) == 0 for k in (0, 1)):
         return None
     value = truth_of(chosen.operands[0])
     first = position(body, value)
