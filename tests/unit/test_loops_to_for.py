@@ -133,6 +133,12 @@ def asked(compare: str, step: str = "%one", flags: str = NSW, start: str = "%mor
     }}"""
 
 
+# `while (!done)`: a byte, as a bit, as a number, turned, and as a bit again
+NEGATION = """%bit = cmpi not_equal %flag, %no, signed : tile<i8> -> tile<i1>
+      %wide = exti %bit signed : tile<i1> -> tile<i32>
+      %turned = xori %wide, {by} : tile<i32>
+      %kept = andi %turned, {mask} : tile<i32>
+      %go = cmpi not_equal %kept, %zero, signed : tile<i32> -> tile<i1>"""
 BREAK = f"""%r:2 = loop iter_values{PLAIN} : {TYPES} -> {TYPES} {{
       %stop = cmpi greater_than_or_equal %i, %n, signed : tile<i32> -> tile<i1>
       if %stop {{
@@ -413,6 +419,12 @@ COUNTING = {
         start="%given",
         test="%go = cmpi equal %flag, %no, signed : tile<i8> -> tile<i1>",
     ),
+    "asked_for_its_negation": asked(
+        "greater_than_or_equal %up, %n, signed", start="%given", test=NEGATION.format(by="%one", mask="%one")
+    ),
+    "asked_for_its_complement": asked(
+        "greater_than_or_equal %up, %n, signed", start="%given", test=NEGATION.format(by="%minus", mask="%one")
+    ),
     "asked_step_of_an_argument": asked("less_than %up, %n, signed", "%p"),
     "blocks_apart": flagged("less_than %j, %n, signed", "%bx", "").replace(
         "%up = addi", "%bx, %by, %bz = get_num_tile_blocks : tile<i32>\n        %up = addi"
@@ -507,6 +519,11 @@ OTHERS = {
     ),
     "both_or_neither": both("less_than %j, %p, signed").replace("<i1: false>", "<i1: true>"),
     "both_or_one": AND.replace("andi", "ori"),
+    "asked_with_more_than_a_bit": asked(
+        "greater_than_or_equal %up, %n, signed",
+        start="%given",
+        test=NEGATION.format(by="%one", mask="%three"),
+    ),
     "asked_of_the_sum": asked("less_than %next, %n, signed"),
     "asked_that_wraps_down": asked("greater_than %up, %low, signed", "%minus", flags=""),
     "asked_in_the_work": asked("less_than %up, %n, signed").replace(

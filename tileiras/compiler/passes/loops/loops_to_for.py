@@ -217,6 +217,10 @@ class Counted:
         gone = {self.chosen, *parts.shorts, *(branch for branch, _ in parts.early)} | {
             op for op in parts.before if self.flag is not None and body.args[self.flag] in op.operands
         }
+        if self.entered is not None:  # what is made of the flag has no other use
+            for op in parts.before:
+                if any(v.op in gone for v in op.operands if v.op is not None):
+                    gone.add(op)
         moved = [op for op in (*parts.before, *parts.work) if op not in gone and op.block is not block]
         self.current.replace_all_uses_with(current)
         for k, arg in zip(kept, args):
@@ -773,16 +777,14 @@ def _told_index(loop: Op, parts: Body) -> tuple[int, bool, tuple[int, Test]] | N
     """`while (more) { work; more = ++i < n; }`: an iteration tells whether there is a next one. (the argument that does, whether
     the loop goes on where it is not zero, the index and its test)."""
     body = loop.regions[0].block
-    condition = parts.branch.operands[0]
-    op, value, goes = condition.op, condition, not parts.negated
-    if op is not None:
-        if op.spec.name != "cmpi" or op.attr("comparison_predicate") not in ("equal", "not_equal"):
+    value, goes = parts.branch.operands[0], not parts.negated
+    while position(body, value) is None:
+        found = asked_of(value)
+        if found is None or is_outside(value, loop) or len(value.uses) != 1:
             return None
-        if constant_int(op.operands[1]) != 0:
-            return None
-        value, goes = op.operands[0], goes == (op.attr("comparison_predicate") == "not_equal")
+        value, goes = found[0], goes == found[1]
     flag = position(body, value)
-    if flag is None or not {user for user, _ in value.uses} <= {op or parts.branch, parts.leave}:
+    if flag is None or sum(user is not parts.leave for user, _ in value.uses) != 1:
         return None
     compare = bit_of(parts.jump.operands[flag]).op
     if compare is None or is_outside(compare.result, loop):
@@ -816,6 +818,49 @@ def _tested_first(asked: Value, start: Value, test: Test, goes: bool) -> bool:
                 return True
         predicate = SWAPPED[predicate]
     return False
+
+
+def asked_of(value: Value) -> tuple[Value, bool] | None:
+    """What a flag is made of, and whether it is zero where that is: `!more` is the lowest bit of the
+    complement of a comparison, widened."""
+    op = value.op
+    if op is None:
+        return None
+    if op.spec.name == "cmpi" and constant_int(op.operands[1]) == 0:
+        predicate = op.attr("comparison_predicate")
+        return (op.operands[0], predicate == "not_equal") if predicate in ("equal", "not_equal") else None
+    if op.spec.name == "exti":
+        return op.operands[0], True
+    if not is_bit(value):
+        return None
+    same, at = True, value
+    while at is value or at.type.elem is not I1:  # type: ignore[attr-defined]
+        op = at.op
+        if op is None or len(at.uses) != 1 or op.spec.name not in ("exti", "trunci", "xori", "andi"):
+            return None
+        if op.spec.name in ("xori", "andi"):
+            by = constant_int(op.operands[1])
+            if by is None or op.spec.name == "andi" and by % 2 == 0:
+                return None
+            same = same == (op.spec.name == "andi" or by % 2 == 0)
+        at = op.operands[0]
+    return at, same
+
+
+def is_bit(value: Value) -> bool:
+    """Whether a number is 0 or 1."""
+    while value.type.elem is not I1:  # type: ignore[attr-defined]
+        op = value.op
+        if op is None:
+            return False
+        if op.spec.name == "andi":
+            return constant_int(op.operands[1]) == 1
+        widened = op.spec.name == "exti" and op.attr("signedness") == "unsigned"
+        turned = op.spec.name == "xori" and constant_int(op.operands[1]) == 1
+        if not (widened or turned or op.spec.name == "trunci"):
+            return False
+        value = op.operands[0]
+    return True
 
 
 def bit_of(value: Value) -> Value:
