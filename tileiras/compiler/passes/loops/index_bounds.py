@@ -136,8 +136,8 @@ def in_front(value: Value, loop: Op) -> None:
 
 
 def unwound(value: Value, index: Value | None = None) -> tuple[Value, Steps, bool]:
-    """(%i, what became of it, whether it is said not to overflow) for %i * 64, %i << 6 or %i + 64; the last step first. `index` is
-    such an %i whatever it was made of."""
+    """(%i, what became of it, whether it is said not to overflow) for %i * 64, %i << 6 or %i + 64; the last step first. `index`
+    is such an %i whatever it was made of."""
     steps: list[tuple[str, int]] = []
     flagged = True
     op = value.op
