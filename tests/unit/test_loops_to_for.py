@@ -445,8 +445,14 @@ COUNTING = {
 OTHERS = {
     "times_that_wrap": counts("less_than %w, %n, signed", "%one", before="%w = muli %i, %four : tile<i32>"),
     "times_that_wrap_unevenly": wrapping("%zero", "less_than %w, %n, signed", TIMES, "%three"),
-    "shifted_into_the_sign": wrapping("%zero", "less_than %w, %n, signed", "%c31 = constant <i32: 31> : tile<i32>\n" + SHIFTED.replace("%two", "%c31")),
-    "a_number_shifted": wrapping("%zero", "less_than %w, %n, signed", SHIFTED.replace("%i, %two", "%two, %i")),
+    "shifted_into_the_sign": wrapping(
+        "%zero",
+        "less_than %w, %n, signed",
+        "%c31 = constant <i32: 31> : tile<i32>\n" + SHIFTED.replace("%two", "%c31"),
+    ),
+    "a_number_shifted": wrapping(
+        "%zero", "less_than %w, %n, signed", SHIFTED.replace("%i, %two", "%two, %i")
+    ),
     "times_from_below_zero": wrapping("%minus", "less_than %w, %n, signed", TIMES),
     "wraps": counts("not_equal %i, %far, signed", "%three", flags=""),
     "at_most_unsigned": counts("less_than_or_equal %i, %n, unsigned", "%one", flags=""),

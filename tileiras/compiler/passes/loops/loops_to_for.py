@@ -8,12 +8,13 @@ Tile C++ writes `for (i = lo; i < n; ++i)` as a loop that knows whether it is th
       break %acc                                               }
     }
 
-`while`, `do .. while`, a `break` in front of the work, counting down and comparisons of every kind come in other shapes. Each is
-brought to the same one first: an index that goes up by a step, held against a bound that the loop does not change, before
+`while`, `do .. while`, a `break` in front of the work, counting down and comparisons of every kind come in other shapes. Each
+is brought to the same one first: an index that goes up by a step, held against a bound that the loop does not change, before
 anything is done; so are flags that say whether to go on, several conditions, and several indices that step together. What
-leaves the loop besides, in front of its work and where the index is above a number, lowers the bound. What the body computes from values outside of it alone moves in front. An index that is read behind its loop, as by the next of
-two loops that share it, is computed from the bounds: with a step of 1 it is the greater one of the lower and the upper bound,
-so that a loop which goes on from there to the same bound has nothing left to do, and goes.
+leaves the loop besides, in front of its work and where the index is above a number, lowers the bound. What the body computes
+from values outside of it alone moves in front. An index that is read behind its loop, as by the next of two loops that share
+it, is computed from the bounds: with a step of 1 it is the greater one of the lower and the upper bound, so that a loop which
+goes on from there to the same bound has nothing left to do, and goes.
 """
 
 from __future__ import annotations
