@@ -13,6 +13,7 @@ from __future__ import annotations
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.schedule.candidates import outermost_loop
+from tileiras.compiler.schedule.kernel_spec import entry_hint
 from tileiras.compiler.schedule.products import adds_up
 from tileiras.compiler.schedule.staging import feeding_loads
 from tileiras.compiler.target import sm, tcgen05, wgmma
@@ -47,6 +48,8 @@ class BatchByBatch(Pass):
         from tileiras.compiler.passes.tileaa.split_block import split_block
         from tileiras.compiler.passes.tileaa.split_demand import Refused, division_of
 
+        if entry_hint(func, context.target, "num_cta_in_cga") not in (None, 1):
+            return True  # CTAs of a cluster share out the batches
         batches = batches_of(func, context.target)
         if batches > 1:
             try:
