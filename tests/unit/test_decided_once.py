@@ -46,7 +46,7 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/tensor_memory_scaled.py:_ELEMENT_SIGNS": "limit",
     "lower/tileas_to_nvvm/tensor_memory_scaled.py:_SCALE_SIGNS": "limit",
     "lower/tileas_to_nvvm/mbarriers.py:WHOLE_WARP": "limit", "passes/tileaa/exact_integers.py:LARGEST": "limit",
-    "passes/loops/loops_to_for.py:SELDOM": "limit", "passes/tileas/index_forms.py:(MOST, TERMS)": "limit",
+    "passes/loops/loop_index.py:SELDOM": "limit", "passes/tileas/index_forms.py:(MOST, TERMS)": "limit",
     "passes/tileas/unmasked_steps.py:(LEAST, GREATEST)": "limit", "passes/loops/choose_padding.py:LAST": "limit",
 }  # fmt: skip
 

@@ -98,6 +98,13 @@ def test_strides_of_a_loop_of_wgmma_are_shifted_in_front_of_it(name: str) -> Non
     assert not [line for line in shifts if re.split(r"[ ,;]+", line)[2] not in made]
 
 
+def is_statistics(op: Any) -> bool:
+    """Whether an op reads a row of f32 from its stage: those of queries, which the loop over steps does change."""
+    return (
+        op.spec.name == "load_shared" and op.result.type.elem.name == "f32" and min(op.result.type.shape) == 1
+    )
+
+
 @pytest.mark.parametrize(("kernel", "threads"), [("64x64_d128", False), ("128x64_d64", True)])
 def test_what_all_loops_leave_as_it_is_goes_in_front_of_all_of_them(kernel: str, threads: bool) -> None:
     """Keys and values of a group of heads: the loop over steps is in one over heads, which changes neither."""
@@ -110,7 +117,7 @@ def test_what_all_loops_leave_as_it_is_goes_in_front_of_all_of_them(kernel: str,
             loops.extend(op for op in ir.walk() if op.spec.name == "for")
             ops = loops[0].block.ops
             before.extend(op.spec.name for op in ops[: ops.index(loops[0])])
-            inside.extend(op.spec.name for op in loops[0].walk())
+            inside.extend(op.spec.name for op in loops[0].walk() if not is_statistics(op))
 
     module = tileiras.load(BYTECODE / f"staged_keys_of_groups_{kernel}.tilebc").op
     pipeline.compile_module(module, sm.find("sm_90"), Sink(), after=after)

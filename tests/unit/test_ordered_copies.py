@@ -41,8 +41,11 @@ def test_copies_stand_behind_the_store_that_they_may_read(gpu: str) -> None:
 @pytest.mark.parametrize("gpu", GPUS)
 def test_copies_stand_behind_an_acquire_and_its_barrier(gpu: str) -> None:
     got = steps(bytecode_path(CASES["staged_flash_bwd_fused_bf16_64"]), gpu)
-    behind = ["fence.acq_rel", "atom.relaxed", "fence.acq_rel", "bar.sync", "cp.async.cg", "ld.global"]
-    assert got[-6:] == behind and "ld.global" not in got[:-6], got
+    behind = ["fence.acq_rel", "atom.relaxed", "fence.acq_rel", "bar.sync", "cp.async.cg"]
+    if gpu in ("sm_80", "sm_120"):  # where threads load statistics of rows
+        behind.append("ld.global")
+    at = len(got) - len(behind)
+    assert got[at:] == behind and "ld.global" not in got[:at], got
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_120"])
