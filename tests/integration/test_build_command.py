@@ -730,7 +730,7 @@ class TestDepfile:
 
     @pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
     @settings(max_examples=25, deadline=None)
-    @given(name=PATHS)
+    @given(name=PATHS.filter(lambda name: not name.endswith(":")))  # which no word of a depfile is to Ninja
     def test_ninja_reads_the_name(self, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
         folder = tmp_path_factory.mktemp("ninja")
         source = folder / name
