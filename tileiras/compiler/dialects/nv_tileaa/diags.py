@@ -716,7 +716,7 @@ CHOOSES_PADDING = Diag(
 """
 cause: A remark: a loop adds a tile to its products whose padding is no zero, as a bias has that ends with minus infinity. A copy
 leaves zeros where there is nothing to copy, and steps that lie within the tensor choose nothing.
-remedy: partition_view<tile=(64x64), padding_value = neg_inf, tensor_view<64x?xf16, strides=[1024,1]>>othing is wrong. Where copies would cost an SM a block, a later pass gives the load its padding back.
+remedy: Nothing is wrong. Where copies would cost an SM a block, a later pass gives the load its padding back.
 
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
   cuda_tile.module @m {
@@ -885,6 +885,84 @@ remedy: Nothing is wrong. `--disable=wgmma,tcgen05` lets mma.sync multiply.
 +       yield %none : tile<128x128xf32>
       }
       %t3 = store_view_tko weak %all, %ct[%zero, %zero] token = %t : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<128x128xf32, strides=[128,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
+# TileAABatchByBatch
+RUNS_BATCHES = Diag(
+    "AA-0327", REMARK, "the tile block runs batch by batch, {batches} one behind the other", "TileAABatchByBatch", WORD_REMARK,
+    kind="passed", category="tensorcore",
+)  # fmt: skip
+"""
+cause: A remark of targets with wgmma or tcgen05, which multiply matrices: products in a loop have a batch dimension, and a batch
+is large enough for them.
+remedy: Nothing is wrong. `--disable=wgmma,tcgen05` lets mma.sync multiply all batches at once.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_80 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %av = make_tensor_view %pa, shape = [2, 64, 1024], strides = [65536, 1024, 1] : tensor_view<2x64x1024xf16, strides=[65536,1024,1]>
+      %bv = make_tensor_view %pb, shape = [2, 1024, 64], strides = [65536, 64, 1] : tensor_view<2x1024x64xf16, strides=[65536,64,1]>
+      %cv = make_tensor_view %c, shape = [2, 64, 64], strides = [4096, 64, 1] : tensor_view<2x64x64xf32, strides=[4096,64,1]>
+      %at = make_partition_view %av : partition_view<tile=(2x64x32), tensor_view<2x64x1024xf16, strides=[65536,1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(2x32x64), tensor_view<2x1024x64xf16, strides=[65536,64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(2x64x64), tensor_view<2x64x64xf32, strides=[4096,64,1]>>
+      %none = constant <f32: 0.0> : tile<2x64x64xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<2x64x64xf32>) {
+        %x, %t1 = load_view_tko weak %at[%zero, %zero, %j] token = %t : partition_view<tile=(2x64x32), tensor_view<2x64x1024xf16, strides=[65536,1024,1]>>, tile<i32> -> tile<2x64x32xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%zero, %j, %zero] token = %t : partition_view<tile=(2x32x64), tensor_view<2x1024x64xf16, strides=[65536,64,1]>>, tile<i32> -> tile<2x32x64xf16>, token
+        %next = mmaf %x, %y, %acc : tile<2x64x32xf16>, tile<2x32x64xf16>, tile<2x64x64xf32>
+        continue %next : tile<2x64x64xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%zero, %zero, %zero] token = %t : tile<2x64x64xf32>, partition_view<tile=(2x64x64), tensor_view<2x64x64xf32, strides=[4096,64,1]>>, tile<i32> -> token
+      return
+    }
+  }
+"""  # noqa: E501
+
+
+# TileAARunParts
+RUNS_PARTS = Diag(
+    "AA-0328", REMARK, "the tile block runs as {parts} parts, one behind the other", "TileAARunParts", WORD_REMARK,
+    kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop with products carries more than registers hold. Each part has loops of its own that carry less, and loads
+again what parts share.
+remedy: Nothing is wrong. Smaller tiles load less.
+
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
++ $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
+  cuda_tile.module @m {
+    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
+      %pa = assume div_by<16>, %a : tile<ptr<f16>>
+      %pb = assume div_by<16>, %b : tile<ptr<f16>>
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %av = make_tensor_view %pa, shape = [256, 1024], strides = [1024, 1] : tensor_view<256x1024xf16, strides=[1024,1]>
+      %bv = make_tensor_view %pb, shape = [1024, 256], strides = [256, 1] : tensor_view<1024x256xf16, strides=[256,1]>
+      %cv = make_tensor_view %c, shape = [256, 256], strides = [256, 1] : tensor_view<256x256xf32, strides=[256,1]>
+      %at = make_partition_view %av : partition_view<tile=(256x64), tensor_view<256x1024xf16, strides=[1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(64x256), tensor_view<1024x256xf16, strides=[256,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(256x256), tensor_view<256x256xf32, strides=[256,1]>>
+      %none = constant <f32: 0.0> : tile<256x256xf32>
+      %t = make_token : token
+      %sum = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<256x256xf32>) {
+        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(256x64), tensor_view<256x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<256x64xf16>, token
+        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(64x256), tensor_view<1024x256xf16, strides=[256,1]>>, tile<i32> -> tile<64x256xf16>, token
+        %next = mmaf %x, %y, %acc : tile<256x64xf16>, tile<64x256xf16>, tile<256x256xf32>
+        continue %next : tile<256x256xf32>
+      }
+      %t3 = store_view_tko weak %sum, %ct[%zero, %zero] token = %t : tile<256x256xf32>, partition_view<tile=(256x256), tensor_view<256x256xf32, strides=[256,1]>>, tile<i32> -> token
       return
     }
   }

@@ -10,6 +10,7 @@ whole: nothing is copied twice, and no product or reduction is done twice.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.schedule.candidates import outermost_loop
@@ -58,6 +59,7 @@ class BatchByBatch(Pass):
                 return True
             if all(op.result.type.shape[0] == 1 for op in new.walk() if op.spec.name in PRODUCTS):  # type: ignore[attr-defined]
                 become(func, one_behind_the_other(new, batches), context)
+                context.remark(D.RUNS_BATCHES, func, batches=batches)
         return True
 
 

@@ -10,6 +10,7 @@ keys of attention are; products and reductions are not done twice, or the block 
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileaa.ops import BY_NAME
 from tileiras.compiler.ir.build import create
@@ -57,6 +58,7 @@ class RunParts(Pass):
             except Refused:
                 return True
             become(func, one_behind_the_other(split_block(division), 1 << s), context)
+            context.remark(D.RUNS_PARTS, func, parts=1 << s)
             func.attrs[KEY] = kernel_spec(func, context.analyses, context.module.attrs, context.sink)
         return True
 
