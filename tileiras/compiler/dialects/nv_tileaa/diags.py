@@ -938,12 +938,13 @@ RUNS_PARTS = Diag(
 """
 cause: A remark: a loop with products carries more than registers hold. Each part has loops of its own that carry less, and loads
 again what parts share.
-remedy: Nothing is wrong. Smaller tiles load less.
+remedy: Nothing is wrong. Smaller tiles load less, and two CTAs share a tile block where `num_cta_in_cga` (cuTile's `num_ctas`)
+asks for them.
 
-- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-+ $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
   cuda_tile.module @m {
-    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
+-   entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
++   entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>) optimization_hints = <default = {num_cta_in_cga = 2}> {
       %pa = assume div_by<16>, %a : tile<ptr<f16>>
       %pb = assume div_by<16>, %b : tile<ptr<f16>>
       %zero = constant <i32: 0> : tile<i32>
