@@ -117,7 +117,7 @@ def execute(words: list[str], text: str, said: dict[str, int]) -> tuple[bool, st
         return True, str(failure)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_an_example_says_its_code_and_the_remedied_one_does_not(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

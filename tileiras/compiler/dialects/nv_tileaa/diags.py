@@ -782,7 +782,7 @@ registers of each warp, as 64 rows.
 remedy: Nothing is wrong. `--disable=wgmma` lets mma.sync multiply.
 
 in: attend rows=16 keys=64 heads=512
--- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+- $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all --disable=wgmma
 """
 
@@ -795,7 +795,7 @@ cause: A remark of targets with wgmma or tcgen05: scores of 16 or 32 rows would 
 loop, and one of these, or what they take, does not fit, or mma.sync takes fewer clocks.
 remedy: Nothing is wrong. Smaller tiles of keys, or no hint for the number of warps, do away with most reasons.
 
-in: attend rows=32 keys=256|128
+in: attend rows=32 keys=256|128 heads=256
 - $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
 + $ tileiras k.tileir --gpu-name=sm_100 --emit=ptx --remarks=all
 """
