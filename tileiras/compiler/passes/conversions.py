@@ -189,7 +189,7 @@ class ConvertTileFuncToLLVM(Pass):
             blocks = CostModel(context.target).shared_blocks(func.attrs.get(SHARED_BYTES, 0))
         registers = max_registers(spec, blocks)
         if registers is not None and spec.occupancy is not None:  # a wish: spills cost more than blocks gain
-            from tileiras.compiler.schedule.loops import least_registers
+            from tileiras.compiler.schedule.registers import least_registers
 
             registers = max(registers, least_registers(func))
         derived = {

@@ -11,6 +11,7 @@ from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.target import wgmma
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.registers import registers_of_element
 
 from .kernel_spec import registers_of
 from .products import reaches, warpgroup_products
@@ -46,4 +47,4 @@ def wanted(func: Op, loop: Op, analyses: Analyses) -> list[Value]:
 def elements(value: Value) -> int:
     """32-bit registers of all threads that a tile takes."""
     type: Any = value.type
-    return num_elements(type.shape) * max(1, type.elem.bits // 32) if isinstance(type, TensorType) else 0
+    return num_elements(type.shape) * registers_of_element(type.elem) if isinstance(type, TensorType) else 0

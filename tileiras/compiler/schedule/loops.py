@@ -6,7 +6,6 @@ from tileiras.compiler.dialects.nv_tileaa.kernel_spec import KEY
 from tileiras.compiler.dialects.nv_tileas.diags import NO_ROOM
 from tileiras.compiler.dialects.nv_tileas.rings import RESERVED_BYTES
 from tileiras.compiler.ir.dense import num_elements
-from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout.linear import log2
 from tileiras.compiler.layout.shared import CHUNK_BYTES, arrange
 from tileiras.compiler.passes.tileaa.facts import Facts, facts_of
@@ -16,24 +15,23 @@ from tileiras.compiler.target.products import PRODUCTS, SCALED, SIDES
 from tileiras.compiler.target.registers import shared_bytes
 
 from .byte_fragments import apart
-from .candidates import can_be_copied, captured, is_outside, ordering
+from .candidates import can_be_copied, is_outside, ordering
 from .direct import loaded_by_threads
 from .instructions import mma_sync
 from .interval import SHARED, TENSOR, Interval, interval
 from .lookups import lookups_of
-from .needed_registers import is_product, most_blocks
+from .needed_registers import most_blocks
 from .once import runs_once
 from .queue import OwnLoads, Queue, plan_queue
 from .refusal import refusal
-from .restage import from_product, is_invariant, origin, plan_copies, source_load
+from .registers import registers_where_used, spare_registers
+from .restage import from_product, origin, plan_copies, source_load
 from .staging import (
     LOADS,
     ONE,
     PADDING,
-    RENAMES,
     Staged,
     feeding_loads,
-    is_elementwise,
     missing,
     staged,
 )
@@ -237,20 +235,6 @@ def with_rows(
     read = 32 << log2(func.attrs[KEY].num_warps)
     clocks = more.interval.by[SHARED] + 4 * read * sum(taken[op] for op in rows) // cost.bank_bytes
     return more if clocks <= found.interval.clocks else found
-
-
-def registers_where_used(value: Value) -> int:
-    """32-bit registers of a thread that a tile takes in the largest layout that it is moved to, by itself or computed with others
-    of its size."""
-    most, work, seen = 0, [value], {value}
-    while work:
-        value = work.pop()
-        most = max(most, registers_of_tile(value.type))
-        for user, _ in value.uses:
-            if is_elementwise(user) or user.spec.name in RENAMES:
-                work += [v for v in user.results if v not in seen]
-                seen.update(user.results)
-    return most
 
 
 def are_floats(load: Op) -> bool:
@@ -505,116 +489,6 @@ def exchanged_bytes(loop: Op) -> int:
         if name != "convert_layout" and name in EXCHANGES and (name != "reduce" or "layout" in op.attrs):
             most = max(most, EXCHANGES[name](op)[0])
     return most
-
-
-def spare_registers(func: Op, loop: Op, target: Any) -> int:
-    """Registers of a thread that a loop leaves for operands of products that stay, beside its addresses."""
-    return max(0, free_registers(func, loop, target) - CostModel.loop_registers)
-
-
-def free_registers(func: Op, loop: Op, target: Any) -> int:
-    """Registers of a thread that a loop leaves for addresses and operands of products that stay, beside what is alive at once of
-    carried and computed tiles, and two slices of the operands of the product at that point; below 0 where these spill."""
-    from tileiras.compiler.schedule.kernel_spec import registers_of
-
-    body = loop.regions[0].block
-    place = {op: n for n, op in enumerate(body.ops)}
-    last: dict[Value, int] = {}
-    for n, op in enumerate(body.ops):
-        for value in captured(op):
-            last[value] = n
-    counted = {value for value in last if stays_in_registers(value, body)}
-    alive = {v for v in counted if v.op is None or v.op not in place}
-    now = sum(registers_of_tile(v.type) for v in alive)
-    most = now
-    for n, op in enumerate(body.ops):
-        for value in {*captured(op)} & alive:
-            inside = value.op in place if value.op is not None else value.owner is body
-            if last[value] == n and inside:  # others are there for the next iteration
-                alive.discard(value)
-                now -= registers_of_tile(value.type)
-        for value in op.results:
-            if value in counted:
-                alive.add(value)
-                now += registers_of_tile(value.type)
-        most = max(most, now + slices_of(op, body, target))
-    return registers_of(func.attrs[KEY]) - most
-
-
-def registers_of_tile(type: Any) -> int:
-    """32-bit registers of a thread that a tile takes; predicates are no registers."""
-    bits = getattr(type.elem, "bits", 64)
-    return type.layout.num_regs * (0 if bits == 1 else bits) // 32  # type: ignore[no-any-return]
-
-
-def stays_in_registers(value: Value, body: Any) -> bool:
-    """Whether a loop holds a value in registers from where it is made to where it is used last; operands of products that are
-    loaded, or come from outside of the loop, are not counted."""
-    if not isinstance(value.type, TensorType) or getattr(value.type, "layout", None) is None:
-        return False
-    op = value.op
-    if op is None or op.block is not body:
-        users = [user for user, _ in value.uses if user.block is body]
-        return not all(u.spec.name in ("convert_layout", *PRODUCTS) for u in users)
-    return from_product(value, body) or not any(is_staged_operand(v) for v in op.results)
-
-
-def is_staged_operand(value: Value) -> bool:
-    """Whether a value is used by products only, through renamings, changes of layout and elementwise ops."""
-    work, seen = [value], {value}
-    while work:
-        for user, index in work.pop().uses:
-            if user.spec.name in PRODUCTS:
-                if index > 1:
-                    return False
-            elif not (user.spec.name in RENAMES or is_elementwise(user)):
-                return False
-            elif user.result not in seen:
-                seen.add(user.result)
-                work.append(user.result)
-    return True
-
-
-def slices_of(product: Op, body: Any, target: Any) -> int:
-    """Registers of the slices of a product's operands that come from shared memory: one in use, one on its way."""
-    if product.spec.name not in PRODUCTS:
-        return 0
-    atom = mma_sync(product, target)
-    left: Any = product.operands[0].type
-    parts = max(1, left.shape[-1] >> atom.k) if atom is not None else 1
-    both = 0
-    for operand in product.operands[:2]:
-        if not from_product(operand, body) and not is_invariant(operand, body):
-            elems: Any = operand.type
-            both += elems.layout.num_regs * max(1, elems.elem.bits) // 32 // parts
-    return 2 * both
-
-
-# Between registers and tensor memory, all at once: one instruction names up to 128 registers.
-MOVED = frozenset(("tensor_memory.load", "tensor_memory.store", "tensor_memory.store_rows"))
-
-
-def least_registers(func: Op) -> int:
-    """Registers of a thread below which the products of a kernel, and the loops that hold them, would spill, or below which
-    a sum cannot come from tensor memory; 0 for kernels without."""
-    most = 0
-    for product in func.walk():
-        if product.spec.name in MOVED:
-            moved = product.results[0] if product.results else product.operands[1]
-            most = max(most, CostModel.loop_registers + registers_of_tile(moved.type))
-        if not is_product(product):
-            continue
-        loop = product.parent
-        held = CostModel.loop_registers + CostModel.fragment_registers
-        values: Any = product.results
-        if loop is not None and loop.spec.name == "for":
-            values = loop.regions[0].block.args
-        for value in values:
-            type: Any = value.type
-            if isinstance(type, TensorType):
-                held += type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[attr-defined]
-        most = max(most, held)
-    return min(CostModel.max_registers, most + 7 & ~7)
 
 
 def fits_shared(loop: Op, size: int, otherwise: int, target: Any) -> bool:

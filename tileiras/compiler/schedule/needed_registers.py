@@ -8,6 +8,7 @@ from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.target import sm, wgmma
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.registers import registers_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ def needed_registers(func: Op) -> tuple[int, int]:
             held += cost.fragment_registers
         carried = block.ops[-1].operands
         place = {op: n for n, op in enumerate(block.ops)}
-        held += sum(registers_of_value(v) for v in block.args if isinstance(v.type, TensorType))
+        held += sum(registers_apart(v.type) for v in block.args if isinstance(v.type, TensorType))
         made = [(place[op], v) for op in products for v in op.results if v not in carried]
-        spans = [(start, last_place(v, place), registers_of_value(v)) for start, v in made]
+        spans = [(start, last_place(v, place), registers_apart(v.type)) for start, v in made]
         held += max(
             (sum(n for first, last, n in spans if first <= start <= last) for start, _, _ in spans), default=0
         )
@@ -76,11 +77,6 @@ def takes_scores(op: Op) -> bool:
         seen.update(fresh)
         work += fresh
     return False
-
-
-def registers_of_value(value: Value) -> int:
-    type: Any = value.type
-    return type.layout.num_regs * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[no-any-return]
 
 
 def last_place(value: Value, place: dict[Op, int]) -> int:

@@ -14,6 +14,7 @@ from tileiras.compiler.target import mma, sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import HALVES
 from tileiras.compiler.target.products import PRODUCTS, SCALED
+from tileiras.compiler.target.registers import registers_of_element
 
 from .candidates import LOOPS, captured, ordering
 from .instructions import block_scaled, mma_sync
@@ -81,7 +82,7 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
         type: Any = product.result.type
         if product.block not in held:
             held[product.block] = carried_beside(product.block) + carried_around(product.block)
-        held[product.block] += num_elements(type.shape) * max(1, type.elem.bits // 32)
+        held[product.block] += num_elements(type.shape) * registers_of_element(type.elem)
     limit = CostModel.accumulators
     tensor = chosen(func, analyses, 2)
     if any(block_scaled(p, analyses.target) == HALVES for p in products if p not in tensor):
@@ -203,7 +204,7 @@ def carried(values: Iterable[Value]) -> int:
         if not getattr(type, "shape", ()) or isinstance(type.elem, Ptr):
             continue
         if value.op is None or value.op.spec.name not in PRODUCTS:
-            found += num_elements(type.shape) * max(1, type.elem.bits // 32)
+            found += num_elements(type.shape) * registers_of_element(type.elem)
     return found
 
 

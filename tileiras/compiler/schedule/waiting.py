@@ -7,6 +7,7 @@ from math import prod
 from tileiras.compiler.ir.dense import dense_bits
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.registers import registers_of_element
 
 from .candidates import captured, is_outside
 from .staging import RENAMES, is_elementwise
@@ -30,7 +31,7 @@ def waiting_beside(body: Any) -> int:
             continue
         if not is_outside(value, loop) or _is_operand(value):
             continue
-        found += prod(type.shape[d] for d in _varies(value)) * max(1, type.elem.bits // 32)
+        found += prod(type.shape[d] for d in _varies(value)) * registers_of_element(type.elem)
     return found
 
 

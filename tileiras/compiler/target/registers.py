@@ -25,3 +25,19 @@ def shared_bytes(elem: Any) -> int:
 def moved_bytes(elem: Any) -> int:
     """Bytes that an element takes while a tile changes its layout through shared memory: bytes are packed into words."""
     return 1 if getattr(elem, "bits", 0) == 8 else shared_bytes(elem)
+
+
+def registers_of_element(elem: Any) -> int:
+    """32-bit registers that an element takes while a thread computes with it: narrow ones take a whole one each."""
+    return max(1, getattr(elem, "bits", 64) // 32)
+
+
+def registers_apart(type: Any) -> int:
+    """32-bit registers of a thread that a tile takes where each of its elements has its own."""
+    return type.layout.num_regs * registers_of_element(type.elem)  # type: ignore[no-any-return]
+
+
+def registers_packed(type: Any) -> int:
+    """32-bit registers of a thread that a tile takes where narrow elements share one; predicates are no registers."""
+    bits = getattr(type.elem, "bits", 64)
+    return type.layout.num_regs * (0 if bits == 1 else bits) // 32  # type: ignore[no-any-return]

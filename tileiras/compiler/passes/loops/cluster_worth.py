@@ -27,6 +27,7 @@ from tileiras.compiler.schedule.staging import unit_dimension
 from tileiras.compiler.schedule.tensor_memory import SUM, head, is_zero, role
 from tileiras.compiler.target import sm, tcgen05, wgmma
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.registers import registers_of_element
 from tileiras.compiler.target.tensor_maps import ELEMENTS
 
 TYPE_CHECKING = False
@@ -66,7 +67,7 @@ def fit(products: list[Op], target: Any) -> bool:
         if before is None or before.spec.name not in PRODUCTS:  # else it adds to the same sum
             type: Any = op.result.type
             columns = tcgen05.columns_of(type.shape) if len(type.shape) > 1 else 1
-            size = columns if in_memory else num_elements(type.shape) * max(1, type.elem.bits // 32)
+            size = columns if in_memory else num_elements(type.shape) * registers_of_element(type.elem)
             used[op.block] = used.get(op.block, 0) + size
     return max(used.values(), default=0) <= room
 

@@ -23,6 +23,7 @@ from tileiras.compiler.schedule.kernel_spec import kernel_spec
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.registers import registers_of_element
 
 from .whole import become
 
@@ -84,7 +85,7 @@ def words(type: Any) -> int:
     """32-bit words of a tile."""
     if not isinstance(type, TensorType):
         return 0
-    return num_elements(type.shape) * max(1, getattr(type.elem, "bits", 64) // 32)  # type: ignore[attr-defined]
+    return num_elements(type.shape) * registers_of_element(type.elem)  # type: ignore[attr-defined]
 
 
 def one_behind_the_other(func: Op, parts: int) -> Op:

@@ -27,6 +27,7 @@ from tileiras.compiler.schedule.staging import LOADS, PADDING, is_elementwise
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SIDES
+from tileiras.compiler.target.registers import registers_packed
 
 from .again import erase_load, loaded_again
 from .epilogue import lies_in_sectors, part_epilogues, slice_epilogues
@@ -267,7 +268,7 @@ class HoistConversions(Pass):
 
     def out_of(self, loop: Op, func: Op, context: Context) -> None:
         """Conversions of values from outside of the loop: what its products read, and rows and columns of its addresses."""
-        from tileiras.compiler.schedule.loops import free_registers
+        from tileiras.compiler.schedule.registers import free_registers
 
         body = loop.regions[0].block
         free: int | None = None
@@ -293,7 +294,7 @@ class HoistConversions(Pass):
             if free is None:
                 free = free_registers(func, loop, context.target)
             type: Any = op.result.type
-            need = type.layout.num_regs * max(1, type.elem.bits) // 32
+            need = registers_packed(type)
             few = (
                 CostModel.buffered_byte_registers
                 if type.elem.bits == I8.bits

@@ -19,7 +19,7 @@ from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.types import TOKEN, Ptr, TensorType
+from tileiras.compiler.ir.types import TOKEN, TensorType
 from tileiras.compiler.schedule.candidates import (
     LOOPS,
     can_follow,
@@ -33,6 +33,7 @@ from tileiras.compiler.schedule.once import runs_once
 from tileiras.compiler.schedule.refusal import refusal
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.registers import registers_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,12 +44,6 @@ if TYPE_CHECKING:
     from tileiras.compiler.schedule.loops import Ring
     from tileiras.compiler.schedule.queue import OwnLoad, Queue
     from tileiras.compiler.schedule.staging import Staged
-
-
-def registers_of(type: Any) -> int:
-    """32-bit registers that a tensor takes in every thread."""
-    bits = 64 if isinstance(type.elem, Ptr) else type.elem.bits
-    return type.layout.num_regs * max(1, bits // 32)  # type: ignore[no-any-return]
 
 
 def needed_ahead(loads: list[Op], loop: Op) -> set[Op]:
@@ -154,7 +149,7 @@ class ModuloSchedule(Pass):
                 loads.remove(op)
                 if not self.wait_in_registers(op, loop, self.direct[op], context):
                     return False
-            held = sum(registers_of(op.results[0].type) for op in loads)
+            held = sum(registers_apart(op.results[0].type) for op in loads)
             usual = 2 if shared and held <= CostModel.waiting_registers and not runs_once(loop) else 1
             depth = min(most or usual, MAX_DEPTH, 1 + CostModel.slot_registers // max(held, 1))
             if loads and depth < (most or usual):

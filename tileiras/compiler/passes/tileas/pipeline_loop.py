@@ -29,8 +29,8 @@ from tileiras.compiler.schedule.candidates import (
     joined,
     ordering,
 )
-from tileiras.compiler.schedule.needed_registers import registers_of_value
 from tileiras.compiler.target.cost import CostModel
+from tileiras.compiler.target.registers import registers_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -371,9 +371,9 @@ def parts_operands(producer: Op, body: Block) -> bool:
     across which ptxas moves nothing: behind what an iteration makes of its operands it would part them from the products."""
     if "transport" in pipeline_of(producer).attrs:
         return False
-    if sum(registers_of_value(v) for v in yielded(producer)) > CostModel.waiting_registers:
+    if sum(registers_apart(v.type) for v in yielded(producer)) > CostModel.waiting_registers:
         return False
-    carried = sum(registers_of_value(arg) for arg in body.args if isinstance(arg.type, TensorType))
+    carried = sum(registers_apart(arg.type) for arg in body.args if isinstance(arg.type, TensorType))
     return carried > CostModel.divided_sums
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.types import TensorType
-from tileiras.compiler.schedule.loops import registers_of_tile
 from tileiras.compiler.schedule.staging import LOADS, RENAMES, is_elementwise
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import fragments_of
 from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.registers import registers_packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,11 +99,9 @@ def _are_common(loads: list[Op]) -> bool:
     places = [block.ops.index(op) for op in (*loads, *takers)]
     if any(not (op.spec.is_pure or op.spec.name in _QUIET) for op in block.ops[min(places) : max(places)]):
         return False
-    carried = sum(registers_of_tile(v.type) for v in block.args if isinstance(v.type, TensorType))
+    carried = sum(registers_packed(v.type) for v in block.args if isinstance(v.type, TensorType))
     cost = CostModel
-    return (
-        carried + registers_of_tile(loads[0].result.type) <= cost.max_registers - cost.multiplying_registers
-    )
+    return carried + registers_packed(loads[0].result.type) <= cost.max_registers - cost.multiplying_registers
 
 
 def _product(user: Op) -> Op | None:
