@@ -437,15 +437,18 @@ class Builder:
 
     def thread_linear(self, lane: Sequence[int], warp: Sequence[int]) -> Any:
         """Xor over the set bits of the thread index of the columns (lane bits, then warp bits), in the prologue."""
-        return self.linear(self.tid, (*lane, *warp))
+        x, y, z = self.fn.attrs.get("nvvm.reqntid") or (0, 0, 0)
+        bits = (1 << (x - 1).bit_length()) - 1 if x > 0 and y == z == 1 else MASK32
+        return self.linear(self.tid, (*lane, *warp), bits)
 
-    def linear(self, number: Reg, columns: Sequence[int]) -> Any:
-        """Xor over the set bits of a number that is known on entry of the columns, in the prologue."""
+    def linear(self, number: Reg, columns: Sequence[int], bits: int = MASK32) -> Any:
+        """Xor over the set bits of a number that is known on entry of the columns, in the prologue. `bits`: the bits that the
+        number can have; what masks no other is left out."""
         result: Operand | None = None
         reached = 0
         for mask, shifts, places in fields(tuple(columns)):
             low = min(0, *shifts)
-            part: Operand = self.entry("and.b32", number, mask)
+            part: Operand = self.entry("and.b32", number, mask) if (bits & ~mask) >> -low else number
             if low < 0:
                 part = self.entry("shr.u32", part, -low)
             factor = sum(1 << s - low for s in shifts)
