@@ -286,3 +286,58 @@ def test_work_behind_a_condition_in_two_branches_stays() -> None:
     again = once[start:end].replace("%next", "%last").replace("%acc", "%next#0").replace("%n,", "%next#1,")
     text = once[:end] + again + once[end:].replace("%next#", "%last#", 2)
     assert "several branches of it have products" in remarks(text, "sm_90")["AS-0320"]
+
+
+def ordered(work: str, other: str, behind: str = " token = %sum#3", token: str = "") -> str:
+    """The kernel with the tokens that Tile C++ gives every access; the last flag is written behind the loop."""
+    text = kernel(work="%tn = join_tokens %tm, %t1, %t2 : token", ends="@", token=token)
+    types = f"{F32}, {I32}"
+    for old, new in (
+        ("%sum:2", "%sum:5"),
+        ("%n = %zero)", "%n = %zero, %ta = %t, %tb = %t, %tc = %t)"),
+        (f"-> ({types})", f"-> ({types}, token, token, token)"),
+        ("%next:2", "%tm = join_tokens %tb, %t0 : token\n      %next:5"),
+        (f"yield %z, %m : {types}", f"yield %z, %m, {work} : {types}, token, token, token"),
+        (f"yield %acc, %n : {types}", f"yield %acc, %n, {other} : {types}, token, token, token"),
+        ("@ : " + types, ", ".join(f"%next#{k}" for k in range(5)) + f" : {types}, token, token, token"),
+        (
+            "%t3 =",
+            "%seven = constant <i32: 7> : tile<i32>\n"
+            "    %last = offset %flags, %seven : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>\n"
+            f"    %t6 = store_ptr_tko weak %last, %seven{behind} : tile<ptr<i32>>, tile<i32> -> token\n    %t3 =",
+        ),
+    ):
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize(
+    ("work", "other"),
+    [("%ta, %tn, %t2", "%ta, %tm, %t0"), ("%ta, %tn, %tc", "%ta, %tc, %tm"), ("%ta, %t1, %t2", "%tb, %tm, %tc")],
+)  # fmt: skip
+def test_tokens_that_only_leave_the_loop_hold_nothing_back(work: str, other: str, gpu_name: str) -> None:
+    """What is written behind the loop waits for every search of every thread."""
+    text = ordered(work, other)
+    said = remarks(text, gpu_name)
+    assert "AS-0322" in said and "run ahead through shared memory" in said["AS-0307"]
+    for flags in ([0, 1, 1, 0, 0, 0, 1, 0], [0] * 8, [1] * 8):
+        for seed in (0, 1):
+            got, want = arguments(0, 8, flags), arguments(0, 8, flags)
+            ours = launched(text, got, "emulator", gpu_name=gpu_name, check=True, seed=seed)
+            theirs = launched(text, want, "reference")
+            assert np.array_equal(ours[0], theirs[0]) and ours[1] == theirs[1] and got[3][7] == 7
+
+
+def test_tokens_that_the_loop_hands_on_come_from_in_front() -> None:
+    """Loads behind the token of the last write before the loop, which every iteration hands on."""
+    assert "AS-0322" in remarks(ordered("%ta, %tn, %t2", "%ta, %tm, %t0", token=" token = %ta"), "sm_90")
+
+
+def test_loads_that_wait_for_those_of_another_iteration_stay() -> None:
+    text = ordered("%ta, %tn, %t2", "%ta, %tm, %t0", token=" token = %tb")
+    assert "hands on other values where it is not taken" in remarks(text, "sm_90")["AS-0320"]
+    got, want = (arguments(0, 8, [0, 1, 1, 0, 0, 0, 1, 0]) for _ in range(2))
+    assert np.array_equal(
+        launched(text, got, "emulator", check=True)[0], launched(text, want, "reference")[0]
+    )

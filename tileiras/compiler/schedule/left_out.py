@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op, Value
 
 
+HANDS_ON = frozenset(("join_tokens", "yield", "continue"))  # what does no more with a token
+
+
 class Work:
     """What a loop does behind a condition. `side`: the region of the branch that works; `stepped`: numbers of the carried values
     that change in every iteration, as pointers do, and `steps`: the ops that make the next ones; all others change in the branch
     alone. `test`: the ops that the condition needs, in order; `shared`: those of them that the work needs, too; `seen`: the loads
-    among these."""
+    among these. `leaving`: the loop carries tokens, and they order nothing before its end."""
 
-    __slots__ = ("branch", "loop", "seen", "shared", "side", "stepped", "steps", "test")
+    __slots__ = ("branch", "leaving", "loop", "seen", "shared", "side", "stepped", "steps", "test")
 
     def __init__(self, loop: Op, branch: Op, side: int) -> None:
         self.loop = loop
@@ -40,16 +43,12 @@ class Work:
         self.test: list[Op] = []
         self.shared: list[Op] = []
         self.seen: list[Op] = []
+        self.leaving = any(value.type is TOKEN for value in loop.operands) and not orders_inside(loop)
 
 
 def left_out(loop: Op) -> Work | str | None:
     """What a loop does behind a condition; the reason where that cannot be looked for ahead; None for other loops."""
-    if loop.spec.name != "for":
-        return None
-    body = loop.regions[0].block
-    if any(op.spec.name in PRODUCTS for op in body.ops):
-        return None
-    branches = [op for op in body.ops if op.spec.name == "if" and any(map(has_work, blocks_of(op)))]
+    branches = branches_with_work(loop)
     if not branches:
         return None
     if len(branches) > 1:
@@ -59,6 +58,14 @@ def left_out(loop: Op) -> Work | str | None:
         return "both sides of a branch have products"
     work = Work(loop, branches[0], sides.index(True))
     return carried(work) or tested(work) or beside(work) or work
+
+
+def branches_with_work(loop: Op) -> list[Op]:
+    """The branches of a `for` that load and multiply, where the loop does not beside them."""
+    body = loop.regions[0].block
+    if loop.spec.name != "for" or any(op.spec.name in PRODUCTS for op in body.ops):
+        return []
+    return [op for op in body.ops if op.spec.name == "if" and any(map(has_work, blocks_of(op)))]
 
 
 def blocks_of(branch: Op) -> list[list[Op]]:
@@ -80,13 +87,17 @@ def carried(work: Work) -> str | None:
     if not all(computes(op) and not op.regions for op in other[:-1]):
         return "both sides of a branch have effects"
     for result, value in zip(branch.results, other[-1].operands if other else []):
+        if result.type is TOKEN and work.leaving:
+            continue
         for user, index in result.uses:
             if user is not jump or value is not body.args[index + 1]:
                 return "the branch hands on other values where it is not taken"
     work.stepped = [
         number
         for number, value in enumerate(jump.operands)
-        if value.op is not branch and value is not body.args[number + 1]
+        if value.op is not branch
+        and value is not body.args[number + 1]
+        and not (value.type is TOKEN and work.leaving)
     ]
     following = [jump.operands[number] for number in work.stepped]
     work.steps, args = backward(following, body)
@@ -106,7 +117,7 @@ def tested(work: Work) -> str | None:
         return "its condition depends on what the loop adds up behind it"
     for op in work.test:
         if op.spec.name in PLAIN_LOADS:
-            if not is_free(op, work.loop):
+            if not loads_freely(op, work):
                 return "its condition is loaded in an order with accesses of the loop"
         elif op.regions or not computes(op):
             return f"its condition needs {op.spec.full_name}"
@@ -120,8 +131,9 @@ def beside(work: Work) -> str | None:
     body, branch = work.loop.regions[0].block, work.branch
     made = {*work.test, *work.steps, branch}
     others = [op for op in body.ops[:-1] if op not in made]
+    passes = ("yield", "join_tokens") if work.leaving else ("yield",)
     for op in others:
-        if not all(computes(o) or o.spec.name == "yield" or is_free(o, work.loop) for o in op.walk()):
+        if not all(computes(o) or o.spec.name in passes or loads_freely(o, work) for o in op.walk()):
             return f"{op.spec.full_name} is in every iteration, and not in the branch alone"
     loads = [op for op in blocks_of(branch)[work.side] if op.spec.name in PLAIN_LOADS]
     if all(any(v.type is TOKEN and ordered_in(v, work.loop) for v in op.operands) for op in loads):
@@ -131,6 +143,23 @@ def beside(work: Work) -> str | None:
     work.shared = [op for op in work.test if op in wanted]
     work.seen = [op for op in work.shared if op.spec.name in PLAIN_LOADS and is_number(op.results[0])]
     return None
+
+
+def loads_freely(op: Op, work: Work) -> bool:
+    """Whether an op is a weak load that orders nothing in a loop, and waits for nothing in it."""
+    if work.leaving:
+        return op.spec.name in PLAIN_LOADS and op.attr("memory_ordering_semantics") == "weak"
+    return is_free(op, work.loop)
+
+
+def orders_inside(loop: Op) -> bool:
+    """Whether an op of a loop waits for a token of the loop."""
+    return any(
+        v.type is TOKEN and ordered_in(v, loop)
+        for op in loop.walk()
+        if op is not loop and op.spec.name not in HANDS_ON
+        for v in op.operands
+    )
 
 
 def captured_by(ops: Iterable[Op]) -> list[Value]:

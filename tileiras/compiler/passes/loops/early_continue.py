@@ -2,6 +2,8 @@
 
 Before: `for .. { if %c { continue %s }; load, load, mma; continue %next }`.
 After:  `for .. { %r = if %c { yield %s } else { load, load, mma; yield %next }; continue %r }`.
+
+Tokens that such a branch hands on as it got them are the ones from in front of the loop.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.ir.types import TOKEN
 from tileiras.compiler.schedule.left_out import blocks_of, has_work
 
 
@@ -55,3 +58,33 @@ def take_in(branch: Op, leaves: int) -> None:
     branch.erase()
     for number, result in enumerate(made.results):
         jump.set_operand(number, result)
+
+
+def keep_tokens(loop: Op) -> None:
+    """Tokens that a `for` hands on as they were are carried around its branches, and read in front of it."""
+    body = loop.regions[0].block
+    jump = body.ops[-1]
+    for number, value in enumerate(list(jump.operands)):
+        arg = body.args[number + 1]
+        if value.type is TOKEN and is_handed_on(value, arg):
+            arg.replace_all_uses_with(loop.operands[number + 3])
+            jump.set_operand(number, arg)
+
+
+def is_handed_on(value: Value, arg: Value) -> bool:
+    """Whether a value is an argument of a loop's body, on all ways through branches."""
+    work, seen = [value], {arg}
+    while work:
+        value = work.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        branch = value.op
+        if branch is None or branch.spec.name != "if":
+            return False
+        ends = [side[-1] if side else None for side in blocks_of(branch)]
+        for end in ends:
+            if end is None or end.spec.name != "yield":
+                return False
+            work.append(end.operands[value.index])
+    return True

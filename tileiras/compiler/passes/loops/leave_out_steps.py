@@ -8,6 +8,9 @@ After:  `%n = for %k = %lo to %hi iter(%n = 0) { %c = .. %mask[%k] ..; continue 
 The new loop has nothing in a branch, so that its copies run ahead: the search is as many iterations ahead as they are
 (`passes/tileas/pipeline_loop.py`). Which loops: `schedule/left_out.py`; what ends iterations early is an `if` first
 (`early_continue.py`). Where the upper bound is reached, the search stays.
+
+Tokens that the loop hands on for what is behind it become one, of all that was read and written, as the count of the iterations
+has read all conditions before.
 """
 
 from __future__ import annotations
@@ -18,12 +21,12 @@ from tileiras.compiler.ir.clone import clone_into
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.ir.types import I1, Dense, DivBy, TensorType, TileType
+from tileiras.compiler.ir.types import I1, TOKEN, Dense, DivBy, TensorType, TileType
 from tileiras.compiler.passes.tileaa.facts import facts_of
-from tileiras.compiler.schedule.candidates import SEARCH
-from tileiras.compiler.schedule.left_out import Work, blocks_of, left_out, say
+from tileiras.compiler.schedule.candidates import PLAIN_LOADS, SEARCH
+from tileiras.compiler.schedule.left_out import Work, blocks_of, branches_with_work, left_out, say
 
-from .early_continue import join
+from .early_continue import join, keep_tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ class LeaveOutSteps(Pass):
             return True
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             join(loop)
+            if branches_with_work(loop):
+                keep_tokens(loop)
             found = left_out(loop)
             if found is not None:
                 say(found, loop, context)
@@ -73,6 +78,7 @@ class Steps:
         self.type = self.lower.type
         self.signedness = "unsigned" if work.loop.attr("unsignedCmp") else "signed"
         self.seen = [op.results[0] for op in work.seen]
+        self.asked: Value | None = None  # token of the count, where tokens leave the loop
 
     # ---- making ops
     def make(self, block: Block, name: str, operands: Any, type: Any, attrs: Any = None) -> Value:
@@ -145,18 +151,31 @@ class Steps:
 
     def count(self, before: Block) -> Value:
         """How many iterations have work."""
+        leaving = [self.make(before, "make_token", (), TOKEN)] if self.work.leaving else []
 
         def fill(block: Block) -> None:
             counter, number, *stepped = block.args
+            tokens = [stepped.pop() for _ in leaving]
             has, _ = self.test(block, counter, stepped)
             one = self.make(block, "exti", (has,), self.type, {"signedness": "unsigned"})
             more = self.make(block, "addi", (number, one), self.type, {"overflow": "none"})
-            self.end(block, "continue", [more, *self.following(block, counter, stepped)])
+            loads = [op.results[1] for op in block.ops if op.spec.name in PLAIN_LOADS]
+            joined = [self.joined(block, [token, *loads]) for token in tokens]
+            self.end(block, "continue", [more, *self.following(block, counter, stepped), *joined])
 
-        first = [self.number(before, self.type, 0), *self.begin()]
+        first = [self.number(before, self.type, 0), *self.begin(), *leaving]
         attrs = dict(self.loop.attrs)
-        made = self.loop_of("for", [self.lower, self.upper, self.step], first, attrs, fill)
-        return before.append(made).results[0]
+        made = before.append(self.loop_of("for", [self.lower, self.upper, self.step], first, attrs, fill))
+        if leaving:
+            self.asked = made.results[-1]
+        return made.results[0]
+
+    def joined(self, block: Block, tokens: list[Value]) -> Value:
+        tokens = list(dict.fromkeys(tokens))
+        if len(tokens) == 1:
+            return tokens[0]
+        made = create(tileaa.BY_NAME["join_tokens"], tokens, (TOKEN,), {}, (), self.loop.loc, (len(tokens),))
+        return block.append(made).result
 
     def begin(self) -> list[Value]:
         return [self.loop.operands[3 + n] for n in self.work.stepped]
@@ -200,25 +219,32 @@ class Steps:
         carried = [stepped.get(n, value) for n, value in enumerate(loop.operands[3:])]
         zero, one = self.number(before, self.type, 0), self.number(before, self.type, 1)
         carried += [counter, *first[len(work.stepped) :]]
+        if self.asked is not None:
+            carried.append(self.asked)
         attrs = dict(loop.attrs)
         if self.type.elem.bits < 32:  # an i8 counts to 127, and from -128 on there are 255 iterations
             attrs["unsignedCmp"] = True
         made = self.loop_of("for", [zero, number, one], carried, attrs, self.fill)
         before.append(made)
+        leaves: dict[int, Value] = {}
+        if self.asked is not None:
+            given = [value for value in loop.operands[3:] if value.type is TOKEN]
+            token = self.joined(before, [made.results[-1], *given])
+            leaves = {n: token for n, old in enumerate(loop.results) if old.type is TOKEN}
         block = loop.block
         assert block is not None
         for op in list(before.ops):
             before.ops.remove(op)
             block.insert_before(loop, op)
-        for old, new in zip(loop.results, made.results):
-            old.replace_all_uses_with(new)
+        for n, (old, new) in enumerate(zip(loop.results, made.results)):
+            old.replace_all_uses_with(leaves.get(n, new))
         loop.erase()
 
     def fill(self, block: Block) -> None:
         """The body: what stood in the branch, and the search for the next iteration."""
         work, body = self.work, self.body
         count = len(body.args)
-        counter, seen = block.args[count], block.args[count + 1 :]
+        counter, seen = block.args[count], block.args[count + 1 : count + 1 + len(self.seen)]
         values: dict[Value, Value] = dict(zip(body.args[1:], block.args[1:]))
         values.update(zip(self.seen, seen))
         known = counter
@@ -228,16 +254,37 @@ class Steps:
             )
         values[body.args[0]] = known
         gone = {op for op in work.test if op not in work.shared or op in work.seen}
+        if self.asked is not None:
+            gone |= self.without_order(values)
         for op in body.ops[:-1]:
             if op is work.branch:
                 inside = blocks_of(op)[work.side]
-                clone_into(block, inside[:-1], values)
+                clone_into(block, [o for o in inside[:-1] if o not in gone], values)
                 values.update(zip(op.results, [values.get(v, v) for v in inside[-1].operands]))
             elif op not in gone:
                 clone_into(block, [op], values)
         now = [block.args[n + 1] for n in work.stepped]
+        order = []
+        if self.asked is not None:
+            made = [r for op in block.ops for r in op.results if r.type is TOKEN]
+            order.append(self.joined(block, [block.args[-1], *made]))
         found = self.search(block, self.beyond(block, counter), self.following(block, counter, now), seen)
         ends = [values.get(v, v) for v in body.ops[-1].operands]
         for n, value in zip(work.stepped, found[1:]):
             ends[n] = value
-        self.end(block, "continue", [*ends, found[0], *found[1 + len(work.stepped) :]])
+        if self.asked is not None:
+            ends = [block.args[n + 1] if v.type is TOKEN else v for n, v in enumerate(ends)]
+        self.end(block, "continue", [*ends, found[0], *found[1 + len(work.stepped) :], *order])
+
+    def without_order(self, values: dict[Value, Value]) -> set[Op]:
+        """The joins of the body, which the body needs no more: nothing in it waits for what they stand for."""
+        work, body = self.work, self.body
+        assert self.asked is not None
+        joins = [
+            op for op in (*body.ops, *blocks_of(work.branch)[work.side]) if op.spec.name == "join_tokens"
+        ]
+        asked = [op for op in work.test if op.spec.name in PLAIN_LOADS]
+        values.update({arg: self.asked for arg in body.args if arg.type is TOKEN})
+        values.update({op.result: self.asked for op in joins})
+        values.update({op.results[1]: self.asked for op in asked})
+        return set(joins)
