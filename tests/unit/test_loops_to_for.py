@@ -259,6 +259,34 @@ def together(compare: str, step: str, second: str, result: str = "%j#0") -> str:
     }}"""
 
 
+def meeting(
+    compare: str,
+    up: str = "%one",
+    down: str = "%minus",
+    apart: str = "not_equal %i, %k, signed",
+    flags: str = NSW,
+) -> str:
+    """`for (i = lo, k = n; COMPARE; i += UP, k += DOWN) { work; if (APART) more; }`."""
+    types = f"{TYPES}, tile<i32>"
+    return f"""%r:3 = loop iter_values(%sum = %zero, %i = %lo, %k = %n) : {types} -> {types} {{
+      %go = cmpi {compare} : tile<i32> -> tile<i1>
+      if %go {{
+        {work("%i")}
+        %apart = cmpi {apart} : tile<i32> -> tile<i1>
+        %told = if %apart -> (tile<i32>) {{
+          %times = muli %next, %k : tile<i32>
+          yield %times : tile<i32>
+        }} else {{
+          yield %next : tile<i32>
+        }}
+        %up = addi %i, {up} {flags}: tile<i32>
+        %down = addi %k, {down} {flags}: tile<i32>
+        continue %told, %up, %down : {types}
+      }}
+      break %sum, %i, %k : {types}
+    }}"""
+
+
 # `for (..) { if ((i & 1) == 0) continue; work }`, and what of it is the value of a branch
 SKIPS = flagged("less_than %j, %n, signed").replace(
     work("%j"),
@@ -429,6 +457,18 @@ COUNTING = {
     "blocks_apart": flagged("less_than %j, %n, signed", "%bx", "").replace(
         "%up = addi", "%bx, %by, %bz = get_num_tile_blocks : tile<i32>\n        %up = addi"
     ),
+    "meeting": meeting("less_than_or_equal %i, %k, signed"),
+    "meeting_below": meeting("greater_than %k, %i, signed", apart="equal %k, %i, signed"),
+    "meeting_by_three": meeting("less_than_or_equal %i, %k, signed", "%two", apart="less_than %i, %k, signed"),
+    "meeting_by_four": meeting("less_than %i, %k, signed", "%one", "%minus3", "less_than_or_equal %k, %i, signed"),
+    "meeting_by_subtracting": meeting("greater_than_or_equal %k, %i, signed", down="%two").replace(
+        "%down = addi", "%down = subi"
+    ),
+    "meeting_by_catching_up": meeting("less_than_or_equal %i, %k, signed", "%three", "%one"),
+    "meeting_asked_at_once": meeting("less_than_or_equal %i, %k, signed").replace(work(), "", 1).replace(
+        "%told = if", work() + "%told = if"
+    ),
+    "meeting_in_front": together("less_than_or_equal %j#0, %j#1, signed", "%one", f"addi %k, %minus {NSW}"),
     "early": EARLY,
     "early_twice": EARLY_WRAPS,
     "do_early": EARLY_DO,
@@ -536,6 +576,11 @@ OTHERS = {
         "%s1 = muli %sum, %three", "%f = exti %flag signed : tile<i8> -> tile<i32>\n%s1 = muli %sum, %f"
     ),
     "wraps_down": counts("greater_than %i, %low, signed", "%minus", flags=""),
+    "meeting_that_wraps": meeting("less_than_or_equal %i, %k, signed", flags=""),
+    "meeting_unsigned": meeting("less_than_or_equal %i, %k, unsigned"),
+    "meeting_by_one": meeting("less_than %i, %k, signed", "%two", "%one"),
+    "meeting_never": meeting("less_than %i, %k, signed", "%minus", "%one"),
+    "meeting_until_they_are_equal": meeting("not_equal %i, %k, signed"),
 }
 
 
@@ -624,6 +669,19 @@ def test_two_bounds(name: str) -> None:
             if abs(lo) > 9 and ("three" in name or "left" in name):  # numbers overflow
                 continue
             assert sums(text, "emulator", lo, n, p) == sums(text, "reference", lo, n, p), (k, lo, n, p)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    "name", [name for name in COUNTING if name.startswith("meeting") and "front" not in name]
+)
+def test_indices_that_meet(name: str) -> None:
+    """At either end of the numbers, and where they have passed each other at first."""
+    for k in (0, 1, 2):
+        text = module(COUNTING[name], f"%r#{k}")
+        for lo in (12 - I32_MAX, -3, 5, I32_MAX - 60):
+            for n in (lo - 9, lo - 1, lo, lo + 1, lo + 2, lo + 7, lo + 12, -lo if lo > 9 else lo):
+                assert sums(text, "emulator", lo, n) == sums(text, "reference", lo, n), (k, lo, n)
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -432,3 +432,42 @@ for d, tail in (("e4m3", "S3_"), ("e5m2", "S3_")):
         min_arch=90,
         tags=("fp8",),
     )
+
+
+def kept_steps(a: Any, b: Any, c: Any, kept: Any, *rest: Any) -> dict[int, np.ndarray]:
+    x, y = wide(a, b)
+    columns = np.repeat(kept != 0, 32)[: x.shape[1]]
+    return {2: (x[:, columns] @ y[columns]).astype("f4")}
+
+
+case(
+    "cpp_skipped_steps",
+    (2, 1),
+    lambda rng: (
+        uniform(rng, (80, 240), "bf16"),
+        uniform(rng, (240, 64), "bf16"),
+        like((80, 64)),
+        np.array([0, 3, 1, 0, 0, 2, 1, 0], i4),
+        i4(80),
+        i4(64),
+        i4(240),
+    ),
+    kept_steps,
+    **PRODUCT,
+)
+for depth in (240, 208, 16):  # an even number of steps, an odd one, one step
+    case(
+        f"cpp_from_both_ends_{depth}",
+        (2, 1),
+        lambda rng, depth=depth: (
+            uniform(rng, (80, depth), "bf16"),
+            uniform(rng, (depth, 64), "bf16"),
+            like((80, 64)),
+            i4(80),
+            i4(64),
+            i4(depth),
+        ),
+        product(),
+        "alg_from_both_ends",
+        **PRODUCT,
+    )

@@ -335,3 +335,34 @@ extern "C" __tile_global__ void alg_one_loop(const __nv_bfloat16 *a, const __nv_
     }
   }
 }
+
+// Steps that a table leaves out: `continue` in front of the work.
+extern "C" __tile_global__ void alg_skipped_steps(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c, const int *kept, int m,
+                                                  int n, int k) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y;
+  auto acc = ct::zeros<tile<float, 64, 64>>();
+  auto av = blocks<64, 32>(a, m, k);
+  auto bv = blocks<32, 64>(b, k, n);
+  for (int s = 0; s < (k + 31) / 32; ++s) {
+    if (kept[s] == 0) continue;
+    acc = ct::mma(av.load_masked(i, s), bv.load_masked(s, j), acc);
+  }
+  blocks<64, 64>(c, m, n).store_masked(acc, i, j);
+}
+
+// A sum from both ends towards the middle.
+extern "C" __tile_global__ void alg_from_both_ends(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c, int m, int n, int k) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y;
+  auto acc = ct::zeros<tile<float, 64, 64>>();
+  auto av = blocks<64, 32>(a, m, k);
+  auto bv = blocks<32, 64>(b, k, n);
+  for (int s = 0, t = (k + 31) / 32 - 1; s <= t; ++s, --t) {
+    acc = ct::mma(av.load_masked(i, s), bv.load_masked(s, j), acc);
+    if (s != t) acc = ct::mma(av.load_masked(i, t), bv.load_masked(t, j), acc);
+  }
+  blocks<64, 64>(c, m, n).store_masked(acc, i, j);
+}

@@ -10,7 +10,7 @@ Tile C++ writes `for (i = lo; i < n; ++i)` as a loop that knows whether it is th
 
 `while`, `do .. while`, a `break` in front of the work, counting down and comparisons of every kind come in other shapes. Each
 is brought to the same one first: an index that goes up by a step, held against a bound that the loop does not change, before
-anything is done; so are flags that say whether to go on, several conditions, and several indices that step together. What
+anything is done; so are flags that say whether to go on, several conditions, and several indices that step together or meet. What
 leaves the loop besides, in front of its work and where the index is above a number, lowers the bound. What the body computes
 from values outside of it alone moves in front. An index that is read behind its loop, as by the next of two loops that share
 it, is computed from the bounds: with a step of 1 it is the greater one of the lower and the upper bound, so that a loop which
@@ -30,6 +30,8 @@ from tileiras.compiler.schedule.candidates import constant_int, is_outside
 from .index_bounds import Before, hoist, in_front, movable
 from .loop_body import Body, body_of, ops_of, position
 from .loop_index import Test, bit_of, chosen_index, flag_of, plain_index, test_of, told_index
+from .meeting_indices import count_meeting
+from .split_at_bound import split_at_bound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class LoopsToFor(Pass):
             order_in_front(loop)
             count_plainly(loop)
             step_behind(loop)
+            count_meeting(loop)
             found = counted(loop)
             if found is not None:
                 found.rewrite()
@@ -65,6 +68,8 @@ class LoopsToFor(Pass):
                 for result, value in zip(op.results, op.operands[3:]):
                     result.replace_all_uses_with(value)
                 op.erase()
+            else:
+                split_at_bound(op)
         return True
 
 

@@ -1,0 +1,80 @@
+"""A `for` with products of which some stand behind a test of its index: two loops, up to where the test holds, and from there on.
+
+Before: `for %k = %lo to %hi { load, mma; if %k < %m { load, mma } }`.
+After:  `for %k = %lo to %mid { load, mma; load, mma }; for %k = %mid to %hi { load, mma }`, %mid between %lo and %hi.
+
+Loads in a branch do not run ahead, and what one step computes in a branch would keep all sums of the loop in registers.
+"""
+
+from __future__ import annotations
+
+from tileiras.compiler.ir.build import create
+from tileiras.compiler.ir.clone import clone_into
+from tileiras.compiler.ir.core import Block, Op, Region, Value
+from tileiras.compiler.schedule.candidates import EXITS, constant_int, is_outside
+from tileiras.compiler.schedule.left_out import blocks_of, has_work
+from tileiras.compiler.target.products import PRODUCTS
+
+from .index_bounds import SWAPPED, Before
+
+SIDES = {"less_than": 0, "greater_than_or_equal": 1}  # which side of a branch runs below the bound
+
+
+def split_at_bound(loop: Op) -> None:
+    """Makes two loops of a `for` where a branch of it that loads and multiplies asks whether its index is below a bound."""
+    body = loop.regions[0].block
+    if constant_int(loop.operands[2]) != 1 or not any(op.spec.name in PRODUCTS for op in body.ops):
+        return
+    for branch in body.ops:
+        found = _bound_of(branch, loop)
+        if found is not None:
+            return _split(loop, branch, *found)
+
+
+def _bound_of(branch: Op, loop: Op) -> tuple[Value, int] | None:
+    """(the bound below which a branch of a loop's body runs one of its sides, this side)."""
+    if branch.spec.name != "if" or not any(map(has_work, blocks_of(branch))):
+        return None
+    if any(op.spec.name in EXITS or op.spec.name == "continue" for op in branch.walk()):
+        return None
+    compare = branch.operands[0].op
+    if compare is None or compare.spec.name != "cmpi":
+        return None
+    if compare.attr("signedness") != ("unsigned" if loop.attr("unsignedCmp") else "signed"):
+        return None
+    predicate, (index, bound) = compare.attr("comparison_predicate"), compare.operands
+    counter = loop.regions[0].block.args[0]
+    if bound is counter:
+        predicate, index, bound = SWAPPED[predicate], bound, index
+    if index is not counter or predicate not in SIDES or not is_outside(bound, loop):
+        return None
+    return bound, SIDES[predicate]
+
+
+def _split(loop: Op, branch: Op, bound: Value, below: int) -> None:
+    put = Before(loop)
+    lower, upper, step, *carried = loop.operands
+    sign = {"signedness": "unsigned" if loop.attr("unsignedCmp") else "signed"}
+    middle = put("maxi", (put("mini", (bound, upper), lower.type, sign), lower), lower.type, sign)
+    first = _part(loop, branch, below, [lower, middle, step, *carried])
+    second = _part(loop, branch, 1 - below, [middle, upper, step, *first.results])
+    for old, new in zip(loop.results, second.results):
+        old.replace_all_uses_with(new)
+    loop.erase()
+
+
+def _part(loop: Op, branch: Op, side: int, operands: list[Value]) -> Op:
+    """The loop between other bounds, with one side of a branch of it."""
+    body, block = loop.regions[0].block, Block()
+    values = {arg: block.add_arg(arg.type, arg.name) for arg in body.args}
+    for op in body.ops:
+        if op is branch:
+            inside = blocks_of(branch)[side]
+            clone_into(block, inside[:-1], values)
+            given = inside[-1].operands if inside else []
+            values.update(zip(op.results, [values.get(v, v) for v in given]))
+        elif branch.operands[0].op is not op or len(op.result.uses) > 1:
+            clone_into(block, [op], values)
+    types = [result.type for result in loop.results]
+    made = create(loop.spec, operands, types, dict(loop.attrs), (Region([block]),), loop.loc, loop.segments)
+    return loop.block.insert_before(loop, made)  # type: ignore[union-attr]
