@@ -140,9 +140,14 @@ class Conversions(Observer):
             assert bool(op.attrs.get("tested")) == any(r[0].startswith("vote.") for r in records)
         elif op.attrs.get("atom") == "fma":
             depth = op.operands[0].type.shape[-1]
-            made = [r for r in records if r[0].startswith(("fma.rn", "mad.lo.s32")) and r[1] is r[2][-1]]
+            sums = op.results[0].type.layout.num_regs
+            made = [r for r in records if r[0].startswith(("fma.rn", "mad.lo.s32"))]
+            if "unroll" not in op.attrs:  # a slice of K, whose operands threads have
+                assert len(made) == sums * depth
+                return
+            made = [r for r in made if r[1] is r[2][-1]]
             rounds = depth // op.attrs.get("round_depth", depth)
-            assert len(made) == op.results[0].type.layout.num_regs * op.attr("unroll") * rounds
+            assert len(made) == sums * op.attr("unroll") * rounds
         elif name == "reduce" and op.attrs.get("beside") == (1,) and len(op.operands) == 1:
             (low, count), layout = dim_bits(op.operands[0].type.shape)[op.attr("dim")], op.attrs["layout"]
             parts = 1 << sum(1 for c in layout.warp if c >> low & (1 << count) - 1)

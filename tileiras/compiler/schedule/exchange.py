@@ -14,6 +14,8 @@ from tileiras.compiler.target.mma import FMA
 from tileiras.compiler.target.registers import moved_bytes, shared_bytes
 from tileiras.compiler.target.sm import STMATRIX
 
+from .multiply_adds import in_fragments
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +159,7 @@ def _extract(op: Op) -> tuple[int, dict[str, Any]]:
 def _product(op: Op) -> tuple[int, dict[str, Any]]:
     """A product by multiply-adds reads both operands from shared memory; `round_depth`: as much of K at a time; `unroll`: steps
     of K in one pass of its loop."""
-    if op.attrs.get("atom") != FMA:
+    if op.attrs.get("atom") != FMA or in_fragments(op):
         return NOTHING
     lhs, acc = op.operands[0].type.shape, op.results[0].type.shape  # type: ignore[attr-defined]
     size = 8 if op.results[0].type.elem.name == "f64" else 4  # type: ignore[attr-defined]

@@ -61,6 +61,8 @@ def interval(loop: Op, products: Collection[Op], members: Collection[Staged], ta
     by = {TENSOR: 0, L2: brought // cost.cache_bytes, SHARED: brought, CORES: 0, MUFU: 0}
     for product in products:
         if mma_sync(product, target) is None:
+            by[CORES] += multiply_adds(product)
+            by[SHARED] += fragment_bytes(product)
             continue
         by[TENSOR] += tensor_clocks(product, cost)
         if product.attrs.get("atom") not in ("wgmma", "tcgen05"):
@@ -104,8 +106,12 @@ def through_registers(product: Op, members: dict[Op, Staged]) -> int:
 def tensor_clocks(product: Op, cost: CostModel) -> int:
     """Clocks in which an SM does a product, by the instruction that was chosen for it."""
     left: Any = product.operands[0].type
-    fma = num_elements(product.result.type.shape) * left.shape[-1]  # type: ignore[attr-defined]
-    return cost.product_clocks(fma, left.elem.bits, product.attrs.get("atom"))
+    return cost.product_clocks(multiply_adds(product), left.elem.bits, product.attrs.get("atom"))
+
+
+def multiply_adds(product: Op) -> int:
+    left: Any = product.operands[0].type
+    return num_elements(product.result.type.shape) * left.shape[-1]  # type: ignore[attr-defined]
 
 
 def fragment_bytes(product: Op) -> int:

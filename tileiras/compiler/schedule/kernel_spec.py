@@ -163,6 +163,7 @@ def registers_of(spec: KernelSpec) -> int:
 def _choose_warps(op: Op, analyses: Analyses) -> int:
     largest = 0
     products = False
+    warps = CostModel.least_warps
     for inner in op.walk():
         products = products or inner.spec.name in PRODUCTS
         for result in inner.results:
@@ -170,12 +171,14 @@ def _choose_warps(op: Op, analyses: Analyses) -> int:
             if shape and inner.spec.name not in ("make_tensor_view", "constant", "iota", "broadcast"):
                 largest = max(largest, num_elements(tuple(s or 1 for s in shape)))
     if products and analyses.target is not None:
+        from tileiras.compiler.schedule.loops import only_multiply_adds
         from tileiras.compiler.schedule.products import choose_warps
 
         chosen = choose_warps(op, analyses, CostModel.least_warps, CostModel.most_warps)
         if chosen is not None:
             return chosen
-    warps = CostModel.least_warps
+        if only_multiply_adds(op, analyses):
+            warps = CostModel.least_multiplying_warps
     while warps < CostModel.most_warps and largest > warps * 32 * CostModel.thread_elements:
         warps *= 2
     return warps

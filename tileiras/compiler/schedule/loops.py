@@ -14,6 +14,7 @@ from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS, SCALED, SIDES
 from tileiras.compiler.target.registers import shared_bytes
 
+from . import multiply_adds
 from .byte_fragments import apart
 from .candidates import can_be_copied, is_outside, ordering
 from .direct import loaded_by_threads
@@ -71,24 +72,44 @@ def staged_products(func: Op, analyses: Analyses) -> dict[Op, list[Staged]]:
         lookups = lookups_of(body)
         for product in products:
             atom = mma_sync(product, target)
-            if atom is None or _instructions(product, atom) > cost.step_instructions:
+            if atom is None and multiply_adds.parts(product) > 1:
                 continue
-            plans: list[Staged] = []
-            for which, group in enumerate(feeding_loads(product, body, lookups)):
-                for op in group:
-                    plan = staged(op, facts, cost, 0) if can_be_copied(op, loop) else None
-                    if plan is None and comes_in_registers(product, which, body):
-                        continue
-                    if plan is None:
-                        break
-                    plans.append(plan)
-                else:
-                    continue
-                break
-            else:
-                if plans:
-                    out[product] = plans
+            if atom is not None and _instructions(product, atom) > cost.step_instructions:
+                continue
+            plans = _plans(product, loop, facts, cost, lookups, atom is None)
+            if plans:
+                out[product] = plans
     return out
+
+
+def _plans(
+    product: Op, loop: Op, facts: Facts, cost: CostModel, lookups: Collection[Op], multiplied: bool
+) -> list[Staged]:
+    """How the loads of a product are staged; empty where one cannot be, or none need be. `multiplied`: by multiply-add."""
+    body = loop.regions[0].block
+    if multiplied and not multiply_adds.may_read(product, body):
+        return []
+    plans: list[Staged] = []
+    for which, group in enumerate(feeding_loads(product, body, lookups)):
+        for op in group:
+            plan = staged(op, facts, cost, 0) if can_be_copied(op, loop) else None
+            if plan is None and comes_in_registers(product, which, body):
+                continue
+            if plan is None:
+                return []
+            plans.append(plan)
+    return plans
+
+
+def only_multiply_adds(func: Op, analyses: Analyses) -> bool:
+    """Whether all products of a function are by multiply-add, of operands that wait in shared memory, or do in parts of K."""
+    staged = analyses.get(staged_products, func)
+    products = [op for op in func.walk() if op.spec.name in PRODUCTS]
+    return bool(products) and all(
+        mma_sync(op, analyses.target) is None
+        and (op in staged or _parts_of_multiply_adds(func, op.parent, analyses) > 1)
+        for op in products
+    )
 
 
 def comes_in_registers(product: Op, which: int, body: Any) -> bool:
@@ -135,6 +156,8 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     target = analyses.target
     staged = analyses.get(staged_products, func)
     products = [op for op in loop.regions[0].block.ops if op in staged]
+    if not products:
+        return _parts_of_multiply_adds(func, loop, analyses)
     if len(products) != 1:
         return 1
     cost = CostModel(target)
@@ -166,6 +189,23 @@ def parts_of_step(func: Op, loop: Op, analyses: Analyses) -> int:
     while fewest * stage // parts > cost.shared_bytes and left.shape[-1] // (2 * parts) >= least:
         parts *= 2
     return parts
+
+
+def _parts_of_multiply_adds(func: Op, loop: Op | None, analyses: Analyses) -> int:
+    """Into how many parts a step of a product by multiply-add is cut so that its code is short enough for operands to be read
+    where they wait; 1 where that is not all that is in the way."""
+    if loop is None or loop.spec.name != "for":
+        return 1
+    target, body = analyses.target, loop.regions[0].block
+    products = [op for op in body.ops if op.spec.name in PRODUCTS]
+    if len(products) != 1 or mma_sync(products[0], target) is not None or not target.has(sm.CP_ASYNC):
+        return 1
+    if refusal(loop, dynamic_step=True) is not None:
+        return 1
+    plans = _plans(
+        products[0], loop, analyses.get(facts_of, func), CostModel(target), lookups_of(body), multiplied=True
+    )
+    return multiply_adds.parts(products[0]) if plans else 1
 
 
 class Ring:
@@ -263,8 +303,6 @@ def plan_stages(
     log2_warps = log2(func.attrs[KEY].num_warps)
     members: dict[Op, Staged] = {}
     for product in products:
-        if mma_sync(product, context.target) is None:
-            continue
         for group in feeding_loads(product, body, lookups, rows):
             for op in group:
                 if op in loads and op not in members:
@@ -275,6 +313,7 @@ def plan_stages(
             turn_gathered(product, members)
             if context.target.tensor_maps == "none":
                 apart(product, members)
+                multiply_adds.in_straight_lines(product, members)
         elif product.spec.name == SCALED:
             for which in (3, 4):
                 plan = copied_scales(product, which, list(members.values()))

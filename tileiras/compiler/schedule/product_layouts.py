@@ -8,7 +8,7 @@ from __future__ import annotations
 from tileiras.compiler.target import mma, tcgen05, wgmma
 from tileiras.compiler.target.cost import CostModel
 
-from . import shared_depth, tensor_memory
+from . import multiply_adds, shared_depth, tensor_memory
 from .byte_fragments import chained, turned
 from .instructions import mma_sync
 from .loops import staged_products
@@ -68,7 +68,9 @@ class ProductLayouts:
         acc = op.operands[2].type.shape  # type: ignore[attr-defined]
         atom = mma_sync(op, self._target)
         if atom is None:
-            return None
+            return (
+                multiply_adds.layouts(op, self._staged[op], self._log2_warps) if op in self._staged else None
+            )
         warps = wgmma.split_warps(acc, self._log2_warps) if op in self.of_warpgroups else None
         turns = self.turned(op) if warps is None else mma.STRAIGHT
         if warps is None:

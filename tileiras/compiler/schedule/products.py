@@ -39,7 +39,9 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
     from .loops import staged_products
     from .staging import feeding_loads
 
-    products = analyses.get(staged_products, func)
+    # those by fused multiply-add have the threads that they had if nothing were staged
+    staged = analyses.get(staged_products, func)
+    products = {op: plans for op, plans in staged.items() if mma_sync(op, analyses.target) is not None}
     if not products:
         return None
     from .tensor_memory import chosen, is_repeated, through_registers

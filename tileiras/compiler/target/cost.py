@@ -88,6 +88,7 @@ class CostModel:
     sums_of_block = 1 << 15  # words of sums that one CTA holds: half the registers, as huge tiles (G)
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
+    least_multiplying_warps = 2  # of one that multiplies without tensor cores: 64x64 sums (S)
     most_warps = 16  # of a block: registers of a thread halve once more beyond (G)
     block_warps = 32  # that a block has at most (G)
     whole_warps = 8  # of a block whose threads have all registers that they may: more share them (G)
@@ -103,6 +104,9 @@ class CostModel:
         "fpowf": 60, "fpowi": 30, "atan2": 40, "divf": 8, "sqrt": 4, "rsqrt": 4, "remf": 30, "divi": 20, "remi": 20,
     }  # fmt: skip
     heavy_instructions = 64  # an element, from which half of them are enough (T)
+    step_multiplications = (
+        2048  # of a thread in one step of products by multiply-add: more is too much code (T)
+    )
     step_instructions = 2048  # mma of all warps in one step of a loop: more would be too much code (T)
     once_clocks = 200  # of mma.sync outside of loops, from which tensor memory is worth its waits (S)
     part_depth = 16  # of K that a part of a product has at least (F)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from tileiras.compiler.layout.algebra import LANE, REGISTER, WARP
 from tileiras.compiler.layout.gf2 import table
 from tileiras.compiler.layout.linear import dim_bits, placed
+from tileiras.compiler.target import fma
 
 from .arith import extended, upcast
 from .convert import fixed_part
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tileiras.compiler.ir.core import Op
 
 
+_CLASS = {"f64": ("d", "fma.rn.f64"), "i32": ("r", "mad.lo.s32")}  # by the type of the sums
+
+
 def lower_fma_mma(lowering: Lowering, op: Op) -> None:
     b = lowering.b
     result = op.results[0]
@@ -30,15 +34,17 @@ def lower_fma_mma(lowering: Lowering, op: Op) -> None:
     acc = list(lowering.regs_as(op.operands[2], layout))
     if acc_elem == "f16":
         acc = [b.emit("cvt.f32.f16", x) for x in acc]
-    cls = "d" if acc_elem == "f64" else "r"
+    cls, opcode = _CLASS.get(acc_elem, ("r", "fma.rn.f32"))
     shape = result.type.shape  # type: ignore[attr-defined]
     lhs, rhs = lowering.tile(op.operands[0]), lowering.tile(op.operands[1])
     signed = (True, True)
     if op.spec.name == "mmai":
         signed = (op.attr("signedness_lhs") == "signed", op.attr("signedness_rhs") == "signed")
     whole_k = lhs.shape[-1]
+    sides = tuple(fma.operand_layout(t.shape, which, layout, shape) for which, t in enumerate((lhs, rhs)))
+    if (lhs.layout, rhs.layout) == sides:
+        return _fragments(lowering, op, lhs, rhs, signed, acc)
     k = op.attrs.get("round_depth", whole_k)  # K in rounds when both operands together are too large
-    opcode = {"f64": "fma.rn.f64", "i32": "mad.lo.s32"}.get(acc_elem, "fma.rn.f32")
     regs = [b.fresh(x, cls) for x in acc]
     for start in range(0, whole_k, k):
         _round(lowering, op, lhs, rhs, signed, regs, layout, shape, start, k, whole_k, cls, opcode)
@@ -46,6 +52,42 @@ def lower_fma_mma(lowering: Lowering, op: Op) -> None:
     if acc_elem == "f16":
         out = [b.emit_fresh("cvt.rn.f16.f32", x) for x in out]
     lowering.define(result, out)
+
+
+def _fragments(
+    lowering: Lowering, op: Op, lhs: Tile, rhs: Tile, signed: tuple[bool, bool], acc: list[Any]
+) -> None:
+    """acc + A x B, where each thread has the rows and columns that it multiplies."""
+    b = lowering.b
+    result: Any = op.results[0]
+    layout, shape = result.type.layout, result.type.shape
+    cls, opcode = _CLASS.get(result.type.elem.name, ("r", "fma.rn.f32"))
+    places = []
+    for which, tile in enumerate((lhs, rhs)):
+        left_out = len(shape) - 1 - which
+        ours, theirs = dim_bits(tile.shape), dim_bits(shape)
+        low, count = ours[left_out]
+        values = [b.materialize(_widen(lowering, x, tile.elem, signed[which]), cls) for x in tile.regs]
+        # by the place of the sums, and by the number along K
+        at = {}
+        for offset in layout.reg_table:
+            index = 0
+            for d, (start, bits) in enumerate(theirs):
+                if d != left_out:
+                    index |= (offset >> start & (1 << bits) - 1) << ours[d][0]
+            at[offset] = index
+        reg_of, keep = tile.layout.reg_of, ~tile.layout.inv
+        places.append(
+            [
+                {offset: values[reg_of[(index | k << low) & keep]] for offset, index in at.items()}
+                for k in range(1 << count)
+            ]
+        )
+    for left, right in zip(*places):
+        acc = [b.emit(opcode, left[offset], right[offset], x) for offset, x in zip(layout.reg_table, acc)]
+    if result.type.elem.name == "f16":
+        acc = [b.emit("cvt.rn.f16.f32", x) for x in acc]
+    lowering.define(result, acc)
 
 
 def _round(

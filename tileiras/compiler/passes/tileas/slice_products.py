@@ -19,8 +19,8 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.layout.gf2 import apply
 from tileiras.compiler.layout.linear import LinearLayout, dim_bits, log2, remap_bits, splat
+from tileiras.compiler.schedule.multiply_adds import slice_bits
 from tileiras.compiler.schedule.staging import is_elementwise
-from tileiras.compiler.target.mma import fragments_of
 from tileiras.compiler.target.products import PRODUCTS
 
 from .staged_operands import common_loads, moving, source_of
@@ -44,11 +44,11 @@ class SliceProducts(Pass):
         common = common_loads(func)
         taken: dict[Any, Value] = {}
         for op in [op for op in func.walk() if op.spec.name in PRODUCTS]:
-            atom = fragments_of(op.spec.name, op.attrs.get("atom"))
-            if atom is None:
+            bits = slice_bits(op)
+            if bits is None:
                 continue
             depth = op.operands[0].type.shape[-1]
-            step = 1 << atom.k
+            step = 1 << bits
             sources = [source_of(op.operands[0], common), source_of(op.operands[1], common)]
             if depth <= step or not any(s is not None for s in sources):
                 continue

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.schedule.multiply_adds import slice_bits
 from tileiras.compiler.schedule.staging import LOADS, RENAMES, is_elementwise
 from tileiras.compiler.target.cost import CostModel
-from tileiras.compiler.target.mma import fragments_of
 from tileiras.compiler.target.products import PRODUCTS
 from tileiras.compiler.target.registers import registers_packed
 
@@ -91,8 +91,7 @@ def _are_common(loads: list[Op]) -> bool:
             side = _side(product, load) if product is not None and product.block is block else None
             if product is None or side is None:
                 return False
-            atom = fragments_of(product.spec.name, product.attrs.get("atom"))
-            seen.add((side, atom and atom.k))
+            seen.add((side, slice_bits(product)))
             takers.append(product)
     if len(seen) > 1 or None in next(iter(seen)):
         return False

@@ -25,6 +25,7 @@ from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.layout.linear import splat
+from tileiras.compiler.schedule.instructions import mma_sync
 from tileiras.compiler.schedule.products import adds_up, no_warpgroups
 from tileiras.compiler.schedule.restage import SIDES, buffer_bytes, is_invariant, source_load
 from tileiras.compiler.target import sm, wgmma
@@ -67,7 +68,8 @@ class WarpgroupProducts(Pass):
         for op in [op for op in func.walk() if op.spec.name in ("mmaf", "mmai")]:
             issue = Issue(op, context, shared)
             if op.attrs.get("atom") != "wgmma" or not issue.possible():
-                if context.target is not None and context.target.has(sm.WGMMA):
+                target = context.target
+                if target is not None and target.has(sm.WGMMA) and mma_sync(op, target) is not None:
                     reason = no_warpgroups(op) or (
                         "its operands do not all come by asynchronous copies, or would be written back beyond shared memory"
                     )
