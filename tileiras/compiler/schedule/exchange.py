@@ -159,7 +159,12 @@ def _extract(op: Op) -> tuple[int, dict[str, Any]]:
 def _product(op: Op) -> tuple[int, dict[str, Any]]:
     """A product by multiply-adds reads both operands from shared memory; `round_depth`: as much of K at a time; `unroll`: steps
     of K in one pass of its loop."""
-    if op.attrs.get("atom") != FMA or in_fragments(op):
+    return multiplied(op) if op.attrs.get("atom") == FMA else NOTHING
+
+
+def multiplied(op: Op) -> tuple[int, dict[str, Any]]:
+    """The same of a product that is known to go by multiply-adds, before it is told so."""
+    if in_fragments(op):
         return NOTHING
     lhs, acc = op.operands[0].type.shape, op.results[0].type.shape  # type: ignore[attr-defined]
     size = 8 if op.results[0].type.elem.name == "f64" else 4  # type: ignore[attr-defined]

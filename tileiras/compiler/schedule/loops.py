@@ -515,17 +515,19 @@ def scratch_bytes(loop: Op, members: dict[Op, Staged], target: Any, rounds: int 
                 most = max(
                     most, conversion(source.type, op.results[0].type, target).get("bytes", 0) // rounds
                 )
-    return max(most, exchanged_bytes(loop))
+    return max(most, exchanged_bytes(loop, target))
 
 
-def exchanged_bytes(loop: Op) -> int:
+def exchanged_bytes(loop: Op, target: Any) -> int:
     """Shared memory that one of a loop's ops takes at most which cannot go in rounds, as conversions can."""
-    from .exchange import EXCHANGES
+    from .exchange import EXCHANGES, multiplied
 
     most = 0
     for op in loop.walk():
         name = op.spec.name
-        if name != "convert_layout" and name in EXCHANGES and (name != "reduce" or "layout" in op.attrs):
+        if name in PRODUCTS and "atom" not in op.attrs and mma_sync(op, target) is None:
+            most = max(most, multiplied(op)[0])
+        elif name != "convert_layout" and name in EXCHANGES and (name != "reduce" or "layout" in op.attrs):
             most = max(most, EXCHANGES[name](op)[0])
     return most
 

@@ -104,9 +104,7 @@ class CostModel:
         "fpowf": 60, "fpowi": 30, "atan2": 40, "divf": 8, "sqrt": 4, "rsqrt": 4, "remf": 30, "divi": 20, "remi": 20,
     }  # fmt: skip
     heavy_instructions = 64  # an element, from which half of them are enough (T)
-    step_multiplications = (
-        2048  # of a thread in one step of products by multiply-add: more is too much code (T)
-    )
+    step_multiplications = 1024  # of a thread in one step without tensor cores: more is too much code (T)
     step_instructions = 2048  # mma of all warps in one step of a loop: more would be too much code (T)
     once_clocks = 200  # of mma.sync outside of loops, from which tensor memory is worth its waits (S)
     part_depth = 16  # of K that a part of a product has at least (F)

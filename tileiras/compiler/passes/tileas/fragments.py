@@ -1,17 +1,23 @@
-"""Products that were laid out for another instruction and stay with mma.sync after all."""
+"""Products that were laid out for another instruction and stay with mma.sync after all, or with multiply-adds."""
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.core import Op
 from tileiras.compiler.ir.passes import Context
 from tileiras.compiler.ir.rewrite import Rewriter
 from tileiras.compiler.ir.types import TensorType
 from tileiras.compiler.layout import convert
+from tileiras.compiler.layout.linear import blocked
 from tileiras.compiler.schedule.exchange import make_conversion
 from tileiras.compiler.schedule.instructions import mma_sync
+from tileiras.compiler.schedule.multiply_adds import in_fragments
 from tileiras.compiler.schedule.products import scale_layout
 from tileiras.compiler.target import mma as atoms
 from tileiras.compiler.target import wgmma
+from tileiras.compiler.target.cost import CostModel
+
+from .staged_operands import source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,3 +60,20 @@ def on_fragments(op: Op, context: Context) -> bool:
     for user, at in users:
         user.set_operand(at, back.result)
     return True
+
+
+def off_fragments(op: Op) -> None:
+    """A product by multiply-add whose operands do not both wait in shared memory takes them as they lie, to exchange them itself:
+    of all of K, threads would hold too much."""
+    if not in_fragments(op) or all(source_of(value) is not None for value in op.operands[:2]):
+        return
+    for index, value in enumerate(op.operands[:2]):
+        maker, type = value.op, value.type
+        if maker is not None and maker.spec is tileas.CONVERT_LAYOUT and len(value.uses) == 1:
+            op.set_operand(index, maker.operands[0])
+            maker.erase()
+        elif maker is not None and maker.spec is tileas.LOAD_SHARED and len(value.uses) == 1:
+            shape: Any = type.shape  # type: ignore[attr-defined]
+            order = tuple(reversed(range(len(shape))))
+            layout = blocked(shape, order, CostModel.log2_vector, len(type.layout.warp))  # type: ignore[attr-defined]
+            value.type = TensorType(type.elem, shape, layout)  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from tileiras.compiler.schedule.instructions import block_scaled, mma_sync
 from tileiras.compiler.target.mma import FMA
 from tileiras.compiler.target.products import PRODUCTS, SCALED
 
-from .fragments import on_fragments
+from .fragments import off_fragments, on_fragments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,4 +40,6 @@ class SelectAtoms(Pass):
                 if "atom" in op.attrs and atom is not None and not on_fragments(op, context):
                     return False
                 op.attrs = {**op.attrs, "atom": FMA if atom is None else atom.opcode}
+                if atom is None:
+                    off_fragments(op)
         return True

@@ -260,7 +260,7 @@ class Accumulation:
         again = sum(buffer.bytes for buffer in self.buffers.values() if buffer.computed)
         # sums may change their layout through shared memory before the buffers are free, and blocks of tiles go through it
         back = max(min(CostModel.conversion_bytes, 4 * num_elements(op.result.type.shape)) for op in products)  # type: ignore[attr-defined]
-        back = max(back, exchanged_bytes(loop))
+        back = max(back, exchanged_bytes(loop, context.target))
         self.doubled = len(products) == 1 and self.spare and 0 < taken + again <= room - back
         self.fit = taken <= room
 
