@@ -356,6 +356,13 @@ def plan_stages(
     )
     most = most_blocks(func, products, context.target)
     slots = cost.stages(clocks, stage, other + barriers, wish, spare, most)
+    if multiply_adds.exchange(products, context.target):
+        # while one block exchanges operands, another one multiplies
+        have, slots = min(2, most, cost.shared_blocks(other)), max(2, slots)
+        while slots > 1 and cost.shared_blocks(slots * stage + other + barriers) < have:
+            slots -= 1
+        if slots < have:
+            return f"{have} blocks that exchange operands in turn have no room for two stages of {stage} bytes each"
     if barriers and slots < 2:
         drop_boxes(members, "no room for mbarriers beside two stages", context)
         slots = cost.stages(clocks, stage, other, wish, spare, most)

@@ -18,6 +18,7 @@ from tileiras.compiler.target import fma
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.mma import FMA, fragments_of
 
+from .instructions import mma_sync
 from .restage import origin
 from .staging import LOADS, RENAMES
 
@@ -94,6 +95,11 @@ def in_fragments(product: Op) -> bool:
         side.layout is fma.operand_layout(side.shape, which, type.layout, type.shape)
         for which, side in enumerate(sides)
     )
+
+
+def exchange(products: Iterable[Op], target: Any) -> bool:
+    """Whether products by multiply-add among some exchange their operands. Layouts are chosen already."""
+    return any(mma_sync(op, target) is None and not in_fragments(op) for op in products)
 
 
 def slice_bits(product: Op) -> int | None:
