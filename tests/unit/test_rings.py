@@ -121,21 +121,37 @@ def test_of_two_slots_one_lands_while_a_product_of_warpgroups_reads_the_other(
     )
 
 
-def test_of_one_stage_a_part_is_filled_again_while_products_take_another() -> None:
-    """Keys that are turned by their positions, and values: two stages of 64 KiB do not fit a GPU of 99."""
+def one_stage(name: str, target: str) -> tuple[list[int], list[int], list[str]]:
+    """(what the waits of a kernel's loop leave under way, behind how many products each copy stands, names of all ops) when
+    pipelines are lowered."""
     names: list[str] = []
     waits: list[int] = []
 
-    def after(name: str, ir: Any) -> None:
-        if name == "TileASLowerPipelines":
+    def after(done: str, ir: Any) -> None:
+        if done == "TileASLowerPipelines":
             inside = [op for loop in ir.walk() if loop.spec.name == "for" for op in loop.walk()]
             names.extend(op.spec.name for op in inside)
             waits.extend(op.attrs["pending"] for op in inside if op.spec.name == "async.wait_group")
 
-    module = tileiras.load(BYTECODE / "staged_turned_keys_128x64_d128.tilebc").op
-    pipeline.compile_module(module, sm.find("sm_120"), Sink(), after=after)
+    module = tileiras.load(BYTECODE / f"{name}.tilebc").op
+    pipeline.compile_module(module, sm.find(target), Sink(), after=after)
+    copies = [n for n, op in enumerate(names) if op == "async.copy_view"]
+    products = [n for n, op in enumerate(names) if op == "mmaf"]
+    return waits, [sum(p < c for p in products) for c in copies], names
+
+
+def test_of_one_stage_a_part_is_filled_again_while_products_take_another() -> None:
+    """Keys that are turned by their positions, and values: two stages of 64 KiB do not fit a GPU of 99."""
+    waits, copies, names = one_stage("staged_turned_keys_128x64_d128", "sm_120")
     assert waits == [1, 1], "each wait leaves the other part on its way"
     assert "load_view_tko" not in names
-    copies = [n for n, name in enumerate(names) if name == "async.copy_view"]
-    products = [n for n, name in enumerate(names) if name == "mmaf"]
-    assert [sum(p < c for p in products) for c in copies] == [2, 2, 2, 2, 3]
+    assert copies == [2, 2, 2, 2, 3]
+
+
+def test_of_one_stage_of_warpgroups_each_tile_is_filled_again_when_it_is_read() -> None:
+    """The delta rule: W for the first of five products, U in registers behind it, Q for the next two, K for the second and the
+    last. What lands where another tile has been read shares its barrier."""
+    waits, copies, names = one_stage("staged_delta_rule_bf16", "sm_90")
+    assert waits == [3, 2, 1]
+    assert copies == [1, 1, 3, 5]
+    assert names.count("barrier") == 5

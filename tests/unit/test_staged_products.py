@@ -313,21 +313,35 @@ def test_a_chain_of_products_reads_one_stage_where_no_two_fit() -> None:
 
 
 def test_warpgroups_multiply_from_one_stage_where_no_two_fit() -> None:
-    """mma.sync multiplied from registers that spilled; the stage is filled behind a barrier that stands behind the last wait."""
+    """mma.sync multiplied from registers that spilled; tiles are filled again behind barriers, while others are on their way."""
     text = ptx("staged_delta_rule_bf16", "sm_90")
     assert text.count("wgmma.mma_async") == 5 * 128 // 16 and "mma.sync" not in text
     (size,) = re.findall(r"\.b8 \$smem\[(\d+)\]", text)
-    assert int(size) == 6 * 128 * 128 * 2  # a stage of four tiles, and two operands that are written back
+    # a stage of four tiles, the state and what it is corrected by, and an exchange of the output
+    assert int(size) == 7 * 128 * 128 * 2
     found = re.findall(r"cp\.async\.(?:commit|wait)_group(?: \d)?|wgmma\.wait_group|bar\.sync", text)
-    loop = found[found.index("cp.async.wait_group 0") :]
-    assert loop[:2] == ["cp.async.wait_group 0", "bar.sync"]
-    assert loop.count("wgmma.wait_group") == 5
+    loop = found[found.index("cp.async.wait_group 3") :]
+    assert "cp.async.wait_group 0" not in loop
+    assert loop.count("wgmma.wait_group") == 5 and loop.count("cp.async.commit_group") == 4
     assert loop[-3:] == ["wgmma.wait_group", "bar.sync", "cp.async.commit_group"]
+
+
+def test_what_waits_for_a_later_product_of_warpgroups_is_stored_where_it_is_made() -> None:
+    """The corrections wait in shared memory while scores are computed, not in 32 registers; no barrier is theirs alone."""
+    _, corrections, scores, reads, *_ = ptx("staged_delta_rule_bf16", "sm_90").split("wgmma.wait_group")
+    assert "stmatrix" in corrections.split("wgmma.mma_async")[0]
+    assert "stmatrix" not in scores + reads
+    assert reads.count("bar.sync") == 1  # the queries have been read
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
-    ("name", "seed"), [("staged_delta_rule_f16", 2), ("staged_gated_delta_rule_128x128", 3)]
+    ("name", "seed"),
+    [
+        ("staged_delta_rule_f16", 2),
+        ("staged_gated_delta_rule_128x128", 3),
+        ("staged_gated_delta_rule_64x128", 4),
+    ],
 )
 def test_what_warpgroups_read_of_one_stage_is_not_filled_meanwhile(
     name: str, seed: int, monkeypatch: pytest.MonkeyPatch

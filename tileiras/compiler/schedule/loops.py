@@ -26,7 +26,7 @@ from .once import runs_once
 from .queue import OwnLoads, Queue, plan_queue
 from .refusal import refusal
 from .registers import registers_where_used, spare_registers
-from .restage import from_product, origin, plan_copies, source_load
+from .restage import from_product, origin, plan_copies, plan_early_copies, source_load
 from .staging import (
     LOADS,
     ONE,
@@ -339,7 +339,8 @@ def plan_stages(
         wish = hinted_stages(members, context.target, cost.wanted(clocks))
     scratch = max(scratch_bytes(loop, members, context.target), bytes_back(products))
     other = scratch + held_around(loop) + buffered_bytes(products, members)
-    other += plan_copies(products, direct)
+    back = plan_copies(products, direct)
+    other += back
     if runs_once(loop):
         if stage + other <= cost.shared_bytes:
             return Ring(1, 1, list(members.values()), "", step, direct)
@@ -397,6 +398,7 @@ def plan_stages(
 
             refilled = plan_refilled(loop, products, members, cost.shared_bytes - other, step)
             if refilled is not None:
+                plan_early_copies(products, direct, cost.shared_bytes - other + back - refilled.bytes)
                 drop_boxes(members, "the loop has one stage, which is filled part by part", context)
                 return refilled
         if queue is not None:

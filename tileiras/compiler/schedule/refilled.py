@@ -7,12 +7,19 @@ is filled for the next iteration as soon as that product is through:
     stage    keys, cosines, sines    48 KB    under way while the weights multiply the values
              values                  16 KB    under way while the next scores are computed
 
-Each part waits for its own copies, and leaves those of another under way. That costs two barriers a part.
+Each part waits for its own copies, and leaves those of another under way. That costs two barriers a part, fewer where one part
+lands where another has been read. Warpgroups have read an operand when they were waited for, and threads what they compute
+with when it is in registers:
+
+    the delta rule    W    is read by the first product, filled again when it is through
+                      U    is read into registers behind it
+                      Q    is read by the second and the third product
+                      K    is read by the second one and the last one
 """
 
 from __future__ import annotations
 
-from tileiras.compiler.target.products import PRODUCTS
+from tileiras.compiler.target.products import PRODUCTS, SIDES
 
 from .candidates import can_run_ahead
 from .staging import RENAMES, is_elementwise
@@ -44,19 +51,21 @@ def plan_refilled(
     loop: Op, products: Sequence[Op], members: dict[Op, Staged], room: int, interval: Interval
 ) -> Refilled | None:
     """How the members of a loop's ring share one stage; None where that does not fit, a wait would leave nothing under way, or
-    another instruction than mma.sync, which has read its operands when the next one begins, takes one."""
+    another instruction takes one than mma.sync and wgmma, which have read their operands when the next product begins."""
     size = sum(member.room for member in members.values())
-    if size > room or any("atom" in p.attrs for p in products):
+    if size > room or not {p.attrs.get("atom") for p in products} <= {None, "wgmma"}:
         return None
     if not all(can_run_ahead(op, loop) for op in members):
         return None  # what the step before orders cannot be copied amid it
-    number = {product: n for n, product in enumerate(products)}
+    if any(p.attrs.get(f"copies_{side}") == 0 for p in products for side in SIDES):
+        return None  # what is written back to where it was copied is there in one form for some, in another for others
+    place = {op: n for n, op in enumerate(loop.regions[0].block.ops)}
     takers: dict[Op, list[int]] = {}
     for op in members:
-        takers[op] = sorted(number[p] for p in taken_by(op.results[0]) if p in number)
+        takers[op] = sorted(place[reader] for reader in readers_of(op.results[0]) if reader in place)
         if not takers[op]:
             return None
-    ends = sorted({numbers[-1] for numbers in takers.values()})
+    ends = sorted({places[-1] for places in takers.values()})
     spans = [(min(n[0] for n in takers.values() if n[-1] == end), end) for end in ends]
     if min(left_under_way(spans)) < 1:
         return None
@@ -75,6 +84,25 @@ def left_under_way(spans: Sequence[tuple[int, int]]) -> list[int]:
     return [len(spans) - 1 - n + filled for n, filled in enumerate(behind)]
 
 
+def readers_of(value: Value) -> set[Op]:
+    """What reads a staged tile: products, mma.sync also of what is computed from it element by element, which it does slice by
+    slice, and in front of warpgroups what computes with it."""
+    found: set[Op] = set()
+    work, seen = [value], {value}
+    while work:
+        for user, _ in work.pop().uses:
+            if user.spec.name in PRODUCTS:
+                found.add(user)
+            elif user.spec.name in RENAMES:
+                work += unseen(user, seen)
+            elif is_elementwise(user):
+                if all(p.attrs.get("atom") == "wgmma" for p in taken_by(user.results[0])):
+                    found.add(user)
+                else:
+                    work += unseen(user, seen)
+    return found
+
+
 def taken_by(value: Value) -> set[Op]:
     """The products that take a value as it is, or what is computed from it element by element."""
     found: set[Op] = set()
@@ -84,7 +112,12 @@ def taken_by(value: Value) -> set[Op]:
             if user.spec.name in PRODUCTS:
                 found.add(user)
             elif user.spec.name in RENAMES or is_elementwise(user):
-                fresh = [v for v in user.results if v not in seen]
-                seen.update(fresh)
-                work += fresh
+                work += unseen(user, seen)
     return found
+
+
+def unseen(op: Op, seen: set[Value]) -> list[Value]:
+    """Results of an op that are not among `seen`, and are from now on."""
+    fresh = [v for v in op.results if v not in seen]
+    seen.update(fresh)
+    return fresh

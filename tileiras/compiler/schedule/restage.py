@@ -21,7 +21,7 @@ from .staging import LOADS, RENAMES, is_elementwise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from typing import Any
 
     from tileiras.compiler.ir.core import Op, Value
@@ -276,12 +276,16 @@ class Places:
 
     What an iteration computes lies in its buffer from its store to the end of its product, which is waited for at once; the next
     product's operands may take it then. A value that several products read in one form is stored once, and lasts to the last of
-    them. An operand that is read for an iteration longer, or waits for the whole loop, has its buffers to itself."""
+    them. An operand that is read for an iteration longer, or waits for the whole loop, has its buffers to itself. `early`: values
+    are stored when they are made, before other products run, while the buffers for that take no more bytes than so many."""
 
     __slots__ = ("place", "sizes")
 
     def __init__(
-        self, forms: list[tuple[Op, dict[int, tuple[int, ...]]]], direct: Collection[Op] = ()
+        self,
+        forms: list[tuple[Op, dict[int, tuple[int, ...]]]],
+        direct: Collection[Op] = (),
+        early: int = 0,
     ) -> None:
         self.place: dict[tuple[Op, int], int] = {}
         self.sizes: list[int] = []
@@ -304,12 +308,25 @@ class Places:
                     continue
                 at = known.get(key)
                 if at is None:
-                    fitting = (n for n, until in free.items() if until <= number and self.sizes[n] == size)
+                    alike = {n: until for n, until in free.items() if self.sizes[n] == size}
+                    stored = number
+                    if sum(self.sizes) + size <= early:
+                        stored = first_behind(key[0], [product for product, _ in forms])
+                    fitting = (n for n, until in alike.items() if until <= stored)
                     at = known[key] = next(fitting, len(self.sizes))
                     if at == len(self.sizes):
                         self.sizes.append(size)
                     free[at] = last[key] + 1
                 self.place[product, which] = at
+
+
+def first_behind(value: Value, products: Sequence[Op]) -> int:
+    """The number of the first of a body's products that stands behind what makes a value."""
+    op, body = value.op, products[0].block
+    if op is None or op.block is not body:
+        return 0
+    place = {op: n for n, op in enumerate(body.ops)}  # type: ignore[union-attr]
+    return next(n for n, product in enumerate(products) if place[product] > place[op])
 
 
 def _unmoved(value: Value) -> Value:
@@ -319,15 +336,15 @@ def _unmoved(value: Value) -> Value:
     return value
 
 
-def plan_copies(products: list[Op], direct: Collection[Op] = ()) -> int:
+def plan_copies(products: list[Op], direct: Collection[Op] = (), early: int = 0) -> int:
     """Decides in how many buffers of its own each operand is written back (`copies_lhs`, `copies_rhs`; 0: where it was loaded),
     and which of the loop's buffers that is (`place_lhs`, `place_rhs`); returns the bytes of all. `direct`: loads that have no
-    stage to be written back to."""
+    stage to be written back to; `early`: as `Places` has it."""
     forms = []
     for product in products:
         sides = {which: product.attrs.get(f"restage_{side}") for which, side in enumerate(SIDES)}
         forms.append((product, {which: form for which, form in sides.items() if form is not None}))
-    places = Places(forms, direct)
+    places = Places(forms, direct, early)
     for product, sides in forms:
         for which in sides:
             decided = {f"copies_{SIDES[which]}": buffers_of(product, which, direct)}
@@ -335,6 +352,12 @@ def plan_copies(products: list[Op], direct: Collection[Op] = ()) -> int:
                 decided[f"place_{SIDES[which]}"] = places.place[product, which]
             product.attrs = {**product.attrs, **decided}
     return sum(places.sizes)
+
+
+def plan_early_copies(products: list[Op], direct: Collection[Op], room: int) -> None:
+    """Decides the same again with values that are stored when they are made, where their buffers fit so many bytes."""
+    if plan_copies(products, direct, room) > room:
+        plan_copies(products, direct)
 
 
 def buffers_of(product: Op, which: int, direct: Collection[Op] = ()) -> int:

@@ -67,7 +67,7 @@ class WarpgroupProducts(Pass):
         shared: dict[Any, Place] = {}
         for op in [op for op in func.walk() if op.spec.name in ("mmaf", "mmai")]:
             issue = Issue(op, context, shared)
-            if op.attrs.get("atom") != "wgmma" or not issue.possible():
+            if not issue.possible():
                 target = context.target
                 if target is not None and target.has(sm.WGMMA) and mma_sync(op, target) is not None:
                     reason = no_warpgroups(op) or (
@@ -121,9 +121,8 @@ class Issue:
         self.failed = False
 
     def possible(self) -> bool:
-        """Whether the right operand lies in shared memory, or is brought there."""
-        b = self.op.operands[1]
-        return "restage_rhs" in self.op.attrs or lies_in_shared(b) is not None
+        """Whether the product goes by wgmma."""
+        return reads_shared(self.op)
 
     def make(self, anchor: Op, spec: Any, groups: Any = (), types: Any = (), attrs: Any = None) -> Any:
         made = Rewriter(self.context, anchor).create(spec, groups, types, attrs)
@@ -244,6 +243,11 @@ class Issue:
                 crosses = place.load is not None and not keeps_place(place.load, value, columns)
                 back.append((value, place, crosses or self.still_read(place)))
                 place.holds = value
+        made = [value.op for value, _, _ in back]
+        if back and all(self.may_be_early(value, place) for value, place, _ in back):
+            for value, place, _ in back:
+                self.store_early(value, place)
+            back = []
         ready = self.loop is None or any(
             inner.spec is tileas.BARRIER for inner in self.block.ops[: self.block.ops.index(self.op)]
         )
@@ -251,9 +255,37 @@ class Issue:
             self.make(self.op, tileas.BARRIER)  # everybody has read what is overwritten
         for value, place, _ in back:
             self.store(self.op, value, place)
-        if back:
+        if back or not all(self.met_since(op) for op in made):
             self.make(self.op, tileas.BARRIER)
         return places
+
+    def may_be_early(self, value: Value, place: Place) -> bool:
+        """Whether a value can be stored where it is made, so that no register holds it while other products run, whose barriers
+        serve it, too: one of them stands between, and none that reads the place."""
+        made: Any = value.op
+        if self.loop is None or place.load is not None or made is None or made.block is not self.block:
+            return False
+        ops: list[Op] = self.block.ops
+        start = ops.index(made)
+        between = ops[start : ops.index(self.op)]
+        if not any(op.spec in _WARPGROUPS or op.spec.name in PRODUCTS for op in between):
+            return False
+        return place.reader is None or place.reader not in between
+
+    def store_early(self, value: Value, place: Place) -> None:
+        """Stores a value behind the op that makes it."""
+        made: Any = value.op
+        ops: list[Op] = self.block.ops
+        anchor = ops[ops.index(made) + 1]
+        since = ops[ops.index(place.reader) if place.reader in ops else 0 : ops.index(anchor)]
+        if not any(op.spec is tileas.BARRIER for op in since):
+            self.make(anchor, tileas.BARRIER)  # everybody has read what is overwritten
+        self.store(anchor, value, place)
+
+    def met_since(self, op: Any) -> bool:
+        """Whether threads meet between an op and the product."""
+        ops: list[Op] = self.block.ops
+        return any(inner.spec is tileas.BARRIER for inner in ops[ops.index(op) : ops.index(self.op)])
 
     def store(self, anchor: Op, value: Value, place: Place) -> None:
         attrs = {"arrangement": place.arrangement, "start": place.start}
@@ -341,6 +373,13 @@ class Issue:
         ).result
         add_operand(terminator, other)
         return arg
+
+
+def reads_shared(product: Op) -> bool:
+    """Whether a product goes by wgmma: its right operand lies in shared memory, or is brought there."""
+    if product.attrs.get("atom") != "wgmma":
+        return False
+    return "restage_rhs" in product.attrs or lies_in_shared(product.operands[1]) is not None
 
 
 def place_of(load: Op, arrangement: Any) -> Place:
