@@ -44,12 +44,7 @@ def move_to_parts(convert: Op, context: Context) -> bool:
             if num_elements(source.shape) * CostModel.small_load_part > num_elements(result.shape):
                 return False
             spread.append(op)
-        elif (
-            op.block is convert.block
-            and is_elementwise(op)
-            and op.segments is None
-            and len(op.result.uses) == 1
-        ):
+        elif is_elementwise(op) and op.segments is None and is_made_for(op, convert):
             ops.append(op)
             work += op.operands
         else:
@@ -82,6 +77,15 @@ def move_to_parts(convert: Op, context: Context) -> bool:
     for op in ops:  # conversions between rows and tiles that are made anew would still meet in shared memory
         erase_unused(op, is_pure)
     return True
+
+
+def is_made_for(op: Op, convert: Op) -> bool:
+    """Whether a tile is made for what is converted alone, or is a mask from in front of a loop by which numbers are chosen: it is
+    made again."""
+    if op.block is convert.block:
+        return len(op.result.uses) == 1
+    chooses = getattr(convert.result.type.elem, "is_float", False)  # type: ignore[attr-defined]
+    return chooses and op.spec.name == "cmpi" and held_in(op.block, convert) is not None
 
 
 def behind(value: Value) -> Op:
