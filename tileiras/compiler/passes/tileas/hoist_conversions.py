@@ -33,6 +33,7 @@ from .again import erase_load, loaded_again
 from .epilogue import lies_in_sectors, part_epilogues, slice_epilogues
 from .factors import in_loop, is_factor, one_value, turn_first, unmoved
 from .masks import move_to_parts
+from .round_early import round_early
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class HoistConversions(Pass):
     SUMMARY = "Convert layouts of operands next to their loads, and loop-invariant ones once"
     """
     does: operands that a loop does not change are moved and converted in front of it; a mask of rows and columns is made in
-      the layout of what it masks, so that only rows and columns move; what factors of rows multiply is transposed before
+      the layout of what it masks, so that only rows and columns move, and so is decay between them; what factors of rows
+      multiply is transposed before; results that registers do not hold are rounded for later products where they are made
     without: operands are converted in each step, and masks move as a whole
     acts: attention_full_f16 on sm_90
     """
@@ -72,6 +74,7 @@ class HoistConversions(Pass):
                 self.spread(convert, context)
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             self.out_of(loop, func, context)
+            round_early(func, loop, context.target)
         slice_epilogues(func, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
             wanted: Any = convert.result.type
