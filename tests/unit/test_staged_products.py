@@ -22,6 +22,7 @@ from tests.corpus.check import arch_number
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tests.ptx_loops import loops_of, loops_that_arrive
+from tileiras.tools import opt
 
 CHECKED = (
     "staged_bf16_nn_128",
@@ -136,6 +137,16 @@ def test_masks_are_made_of_rows_and_columns_where_they_are_wanted(gpu_name: str)
     text = ptx("staged_documents_attention", gpu_name)
     loop = text[text.index("cp.async.wait_group") : text.rindex(TENSOR[gpu_name])]
     assert loop.count("st.shared") <= 2
+
+
+def test_rows_that_addresses_and_masks_name_change_their_layout_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As numbers of 32 bits: two exchanges of 64 bits for 64 rows a thread, a barrier between them, spilled."""
+    path = str(bytecode_path(CASES["pointers_listed_rows_f32"]))
+    assert opt.main([path, "--pipeline-to", "tileas", "--gpu-name", "sm_80"]) == 0
+    found = re.findall(r"convert_layout (%\S+) .*: (tensor<\S+, #\w+> -> .*)", capsys.readouterr().out)
+    assert found and len(found) == len(set(found)) and not any("i64" in type for _, type in found)
 
 
 @pytest.mark.sampled(3)

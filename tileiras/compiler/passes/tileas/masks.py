@@ -11,7 +11,7 @@ from tileiras.compiler.dialects.nv_tileas import ops as tileas
 from tileiras.compiler.ir.core import Op, Value
 from tileiras.compiler.ir.dense import num_elements
 from tileiras.compiler.ir.rewrite import Rewriter
-from tileiras.compiler.ir.types import TensorType
+from tileiras.compiler.ir.types import I8, TensorType
 from tileiras.compiler.ir.walk import erase_unused, held_in, is_pure
 from tileiras.compiler.layout.linear import unbroadcasted, with_inv
 from tileiras.compiler.schedule.staging import is_elementwise
@@ -98,7 +98,8 @@ def behind(value: Value) -> Op:
 
 
 def part(value: Value, layout: Any, convert: Op, context: Context) -> Value | None:
-    """A row or a column in a layout, changed where it is made: in front of the loops that it does not depend on."""
+    """A row or a column in a layout, changed where it is made: in front of the loops that it does not depend on. What was
+    changed so before is not changed again, and what was widened, as numbers of rows are for addresses, is widened behind it."""
     while value.op is not None and value.op.spec is tileas.CONVERT_LAYOUT:
         value = value.op.operands[0]
     type: Any = value.type
@@ -109,5 +110,20 @@ def part(value: Value, layout: Any, convert: Op, context: Context) -> Value | No
     anchor = held_in(home, convert)
     if anchor is None:
         return None
+    if value.op is not None and is_widened(value.op):
+        narrow = part(value.op.operands[0], layout, convert, context)
+        if narrow is None:
+            return None
+        made = Rewriter(context, anchor).create(value.op.spec, (narrow,), (want,), dict(value.op.attrs))
+        return made.result if made is not None else None
+    for user, _ in value.uses:
+        if user.spec is tileas.CONVERT_LAYOUT and user.block is home and user.result.type == want:
+            if home.ops.index(user) < home.ops.index(anchor):  # type: ignore[union-attr]
+                return user.result
     made = Rewriter(context, anchor).create(tileas.CONVERT_LAYOUT, (value,), (want,))
     return made.result if made is not None else None
+
+
+def is_widened(op: Op) -> bool:
+    """Whether an op makes numbers of more bits from such of at least 8."""
+    return op.spec.name == "exti" and op.operands[0].type.elem.bits >= I8.bits  # type: ignore[attr-defined]
