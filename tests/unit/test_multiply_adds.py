@@ -88,3 +88,9 @@ def test_a_remark_tells_once_of_a_product_in_slices() -> None:
     said = [d.code for d in program.diagnostics]
     assert said.count("NoTensorCore") == 1
     assert any(re.search("run ahead through shared memory", d.text) for d in program.diagnostics)
+
+
+def test_operands_that_two_products_read_are_exchanged() -> None:
+    """Parts of complex numbers: fragments of all of K would wait in registers from one product to the other."""
+    (loop,) = loops_of(ptx(bytecode_path(CASES["mm_complex_f32"]), "sm_90"))
+    assert "st.shared" in loop and loop.count("fma.rn.f32") < CostModel.step_multiplications

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileiras.compiler.ir.analyses import Analyses
-    from tileiras.compiler.ir.core import Op
+    from tileiras.compiler.ir.core import Op, Value
 
 WARPS = (1, 2, 4, 8, 16, 32)
 BLOCKS = range(1, 33)  # of an SM
@@ -161,24 +161,29 @@ def registers_of(spec: KernelSpec) -> int:
 
 
 def _choose_warps(op: Op, analyses: Analyses) -> int:
-    largest = 0
     products = False
     warps = CostModel.least_warps
+    computed: list[tuple[int, Value]] = []
     for inner in op.walk():
         products = products or inner.spec.name in PRODUCTS
         for result in inner.results:
             shape = getattr(result.type, "shape", None)
             if shape and inner.spec.name not in ("make_tensor_view", "constant", "iota", "broadcast"):
-                largest = max(largest, num_elements(tuple(s or 1 for s in shape)))
+                computed.append((num_elements(tuple(s or 1 for s in shape)), result))
+    largest = max((size for size, _ in computed), default=0)
     if products and analyses.target is not None:
-        from tileiras.compiler.schedule.loops import only_multiply_adds
+        from tileiras.compiler.schedule.loops import sums_of_multiply_adds
+        from tileiras.compiler.schedule.registers import is_staged_operand
+        from tileiras.compiler.schedule.multiply_adds import warps_of
         from tileiras.compiler.schedule.products import choose_warps
 
         chosen = choose_warps(op, analyses, CostModel.least_warps, CostModel.most_warps)
         if chosen is not None:
             return chosen
-        if only_multiply_adds(op, analyses):
-            warps = CostModel.least_multiplying_warps
+        sums = sums_of_multiply_adds(op, analyses)
+        if sums:
+            others = (size for size, value in computed if not is_staged_operand(value))
+            return warps_of(max(sums, *others), CostModel.most_warps)
     while warps < CostModel.most_warps and largest > warps * 32 * CostModel.thread_elements:
         warps *= 2
     return warps

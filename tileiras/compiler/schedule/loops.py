@@ -101,15 +101,17 @@ def _plans(
     return plans
 
 
-def only_multiply_adds(func: Op, analyses: Analyses) -> bool:
-    """Whether all products of a function are by multiply-add, of operands that wait in shared memory, or do in parts of K."""
+def sums_of_multiply_adds(func: Op, analyses: Analyses) -> int:
+    """Elements that the products of a loop add up at once, at the most, where all of a function are by multiply-add, of operands
+    that wait in shared memory, or do in parts of K; 0 where one is not."""
     staged = analyses.get(staged_products, func)
-    products = [op for op in func.walk() if op.spec.name in PRODUCTS]
-    return bool(products) and all(
-        mma_sync(op, analyses.target) is None
-        and (op in staged or _parts_of_multiply_adds(func, op.parent, analyses) > 1)
-        for op in products
-    )
+    sums: dict[Any, int] = {}
+    for op in [op for op in func.walk() if op.spec.name in PRODUCTS]:
+        waits = op in staged or _parts_of_multiply_adds(func, op.parent, analyses) > 1
+        if not waits or mma_sync(op, analyses.target) is not None:
+            return 0
+        sums[op.block] = sums.get(op.block, 0) + num_elements(op.result.type.shape)  # type: ignore[attr-defined]
+    return max(sums.values(), default=0)
 
 
 def comes_in_registers(product: Op, which: int, body: Any) -> bool:
@@ -358,11 +360,12 @@ def plan_stages(
     most = most_blocks(func, products, context.target)
     slots = cost.stages(clocks, stage, other + barriers, wish, spare, most)
     if multiply_adds.exchange(products, context.target):
-        # while one block exchanges operands, another one multiplies
-        have, slots = min(2, most, cost.shared_blocks(other)), max(2, slots)
+        # while one block exchanges operands, others multiply
+        turns = cost.exchanging_blocks[clocks > 4 * cost.latency_clocks]
+        have, slots = min(turns, most, cost.shared_blocks(other)), max(2, slots)
         while slots > 1 and cost.shared_blocks(slots * stage + other + barriers) < have:
             slots -= 1
-        if slots < have:
+        if have > 1 and slots < 2:
             return f"{have} blocks that exchange operands in turn have no room for two stages of {stage} bytes each"
     if barriers and slots < 2:
         drop_boxes(members, "no room for mbarriers beside two stages", context)

@@ -51,10 +51,11 @@ def parts(product: Op) -> int:
 
 
 def comes_as_loaded(operand: Value, body: Any) -> bool:
-    """Whether an operand is what was loaded in a loop's body, renamed, widened, or turned around zero: several threads want each
-    element, and all of them compute it again."""
+    """Whether an operand is what was loaded in a loop's body for it alone, renamed, widened, or turned around zero. Several
+    threads want each element, and all of them compute it again. What two products read would wait in registers between them,
+    for all of K."""
     value = operand
-    while (op := value.op) is not None and op.block is body:
+    while (op := value.op) is not None and op.block is body and len(value.uses) == 1:
         if op.spec.name in LOADS:
             return True
         if op.spec.name not in RENAMES and op.spec.name not in ("ftof", "negf", "absf"):

@@ -86,6 +86,7 @@ class CostModel:
     pair_stages = 6  # of the ring of a pair of CTAs, with the one that products still read (S)
     uncut_stages = 4  # of a loop of tensor memory that fit, or its steps are cut (S)
     sums_of_block = 1 << 15  # words of sums that one CTA holds: half the registers, as huge tiles (G)
+    exchanging_blocks = (4, 2)  # of an SM that take turns at exchanging operands; of long steps (S)
     # ---- warps
     least_warps = 4  # of a block: a warpgroup (F)
     least_multiplying_warps = 2  # of one that multiplies without tensor cores: 64x64 sums (S)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def round_early(func: Op, loop: Op, target: Any) -> None:
     """Does so for every tile of the body of a loop whose tiles do not fit the registers."""
-    from tileiras.compiler.schedule.loops import spare_registers
+    from tileiras.compiler.schedule.registers import spare_registers
 
     body = loop.regions[0].block
     products = [op for op in body.ops if op.spec.name in PRODUCTS]
