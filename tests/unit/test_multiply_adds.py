@@ -94,3 +94,17 @@ def test_operands_that_two_products_read_are_exchanged() -> None:
     """Parts of complex numbers: fragments of all of K would wait in registers from one product to the other."""
     (loop,) = loops_of(ptx(bytecode_path(CASES["mm_complex_f32"]), "sm_90"))
     assert "st.shared" in loop and loop.count("fma.rn.f32") < CostModel.step_multiplications
+
+
+def test_copies_leave_room_for_blocks_that_exchange_in_turn() -> None:
+    """What a loop computes is exchanged by the product: while one block does, others multiply. Two stages and the exchange
+    take 48 KiB, of which sm_90 has four, and sm_120 two."""
+    text = matmul(64, 64, 32, "f32")
+    product = re.search(r"mmaf (%\w+),", text)
+    assert product is not None
+    left = product[1]
+    squared = f"%squared = mulf {left}, {left} : tile<64x32xf32>\n"
+    line = next(each for each in text.splitlines() if "mmaf" in each)
+    text = text.replace(line, squared + line.replace(f"mmaf {left},", "mmaf %squared,"))
+    assert "cp.async" in loops_of(ptx(text, "sm_90"))[0]
+    assert "cp.async" not in loops_of(ptx(text, "sm_120"))[0]

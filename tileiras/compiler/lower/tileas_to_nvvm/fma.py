@@ -1,7 +1,8 @@
 """Matrix products by fused multiply-add: f32 operands, and every type a target has no atom for.
 
-Both operands go through shared memory as f32 (f64, i32): A as [K, M], B as [K, N], so that a thread reads its
-rows and columns as vectors. K is a loop, unrolled a little.
+Where both operands wait in shared memory (schedule/multiply_adds.py), threads have of a slice of K what they multiply. Else
+both go through shared memory here, as f32 (f64, i32): A as [K, M], B as [K, N], so that a thread reads its rows and columns as
+vectors. K is a loop, unrolled a little.
 """
 
 from __future__ import annotations
