@@ -34,6 +34,7 @@ from .epilogue import lies_in_sectors, part_epilogues, slice_epilogues
 from .factors import in_loop, is_factor, one_value, turn_first, unmoved
 from .masks import move_to_parts
 from .round_early import round_early
+from .spread_narrow import spread_narrow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class HoistConversions(Pass):
     """
     does: operands that a loop does not change are moved and converted in front of it; a mask of rows and columns is made in
       the layout of what it masks, so that only rows and columns move, and so is decay between them; what factors of rows
-      multiply is transposed before; results that registers do not hold are rounded for later products where they are made
+      multiply is transposed before; what is spread over another dimension moves before it becomes wider; results that
+      registers do not hold are rounded for later products where they are made
     without: operands are converted in each step, and masks move as a whole
     acts: attention_full_f16 on sm_90
     """
@@ -65,7 +67,7 @@ class HoistConversions(Pass):
             if self.widens(convert):
                 self.to_load(convert.result, context)
         for convert in [op for op in func.walk() if op.spec is tileas.CONVERT_LAYOUT]:
-            if convert.block is None or move_to_parts(convert, context):
+            if convert.block is None or move_to_parts(convert, context) or spread_narrow(convert, context):
                 continue
             if convert.result.type.elem == I1 and self.is_staged(convert, func, context):  # type: ignore[attr-defined]
                 self.to_load(convert.result, context)
