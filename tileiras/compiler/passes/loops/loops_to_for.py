@@ -45,7 +45,8 @@ class LoopsToFor(Pass):
     NAME = "TileAALoopsToFor"
     SUMMARY = "Write loops that count as for"
     """
-    does: a `loop` that counts, up or down, tested in front or behind, by a comparison of any kind, becomes a `for`
+    does: a `loop` that counts, up or down, tested in front or behind, by a comparison of any kind, or from both ends, becomes a
+      `for`; where products of it stand behind a test of its index, it becomes two
     without: stays a `loop`: not pipelined
     acts: cpp_moving_pointer on sm_80
     """
