@@ -173,9 +173,9 @@ def _choose_warps(op: Op, analyses: Analyses) -> int:
     largest = max((size for size, _ in computed), default=0)
     if products and analyses.target is not None:
         from tileiras.compiler.schedule.loops import sums_of_multiply_adds
-        from tileiras.compiler.schedule.registers import is_staged_operand
         from tileiras.compiler.schedule.multiply_adds import warps_of
         from tileiras.compiler.schedule.products import choose_warps
+        from tileiras.compiler.schedule.registers import is_staged_operand
 
         chosen = choose_warps(op, analyses, CostModel.least_warps, CostModel.most_warps)
         if chosen is not None:
