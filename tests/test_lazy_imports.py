@@ -2,6 +2,7 @@
 
 A kernel pays for the modules that it uses, so imports in functions are many. Two kinds are none of that: of a module that the
 file's own imports load anyway, and of one that imports the file back, which hides a circle. The latter must be in EXCEPTIONS.
+And a name that only a function imports must be there, or the first kernel that needs it would find out.
 """
 
 from __future__ import annotations
@@ -115,22 +116,61 @@ def test_circles_that_a_function_hides_are_those_with_a_reason() -> None:
     assert circles() == set(EXCEPTIONS)
 
 
+@cache
+def defined(module: str) -> frozenset[str]:
+    """What a module has at its top, branches and loops included, but for what type checkers alone see."""
+    found: set[str] = set()
+    rest: list[ast.AST] = [ast.parse(files()[module].read_text())]
+    while rest:
+        for node in ast.iter_child_nodes(rest.pop()):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                found.add(node.name)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                found |= {(a.asname or a.name).split(".")[0] for a in node.names}
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+            elif not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"):
+                rest.append(node)
+    return frozenset(found)
+
+
+def absent() -> list[str]:
+    """Names that an import statement takes from a module of the package which does not have them."""
+    found = []
+    for module in files():
+        for node, _ in statements(ast.parse(files()[module].read_text())):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            for alias in node.names:
+                one = ast.ImportFrom(node.module, [alias], node.level)
+                for source in loaded_by(module, one):
+                    is_module = source.rpartition(".")[2] == alias.name
+                    if not is_module and not {alias.name, "__getattr__"} & defined(source):
+                        found.append(f"{module}, line {node.lineno}: {alias.name} of {source}")
+    return found
+
+
+def test_what_is_imported_is_there() -> None:
+    assert not absent()
+
+
 def test_both_kinds_would_be_seen(tmp_path, monkeypatch) -> None:
     for name, text in {
         "a": "import tileiras.b\ndef f():\n    import tileiras.c\n",
         "b": "import tileiras.c\n",
-        "c": "def g():\n    from tileiras import a\n",
+        "c": "def g():\n    from tileiras import a\n    from tileiras.b import gone\n",
         "__init__": "",
     }.items():
         path = tmp_path / "tileiras" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    for known in (files, imports, reached):
+    for known in (files, imports, reached, defined):
         known.cache_clear()
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     try:
         assert "tileiras.c" in reached("tileiras.a") and imports("tileiras.a")[1] == (("tileiras.c", 3),)
-        assert imports("tileiras.c")[1] == (("tileiras.a", 2),) and "tileiras.c" in reached("tileiras.a")
+        assert imports("tileiras.c")[1] == (("tileiras.a", 2), ("tileiras.b", 3))
+        assert absent() == ["tileiras.c, line 3: gone of tileiras.b"]
     finally:
-        for known in (files, imports, reached):
+        for known in (files, imports, reached, defined):
             known.cache_clear()
