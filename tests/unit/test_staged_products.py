@@ -768,7 +768,7 @@ def test_an_operand_waits_in_shared_memory_that_the_loop_cannot_use_otherwise(
     loop, once."""
     case = CASES["staged_latent_attention_64"]
     loop = re.split(r"^\$L\d+:$", ptx(case.name, "sm_120"), flags=re.M)[1]
-    monkeypatch.setattr("tileiras.compiler.schedule.loops.fits_shared", lambda *given: False)
+    monkeypatch.setattr("tileiras.compiler.schedule.scratch.fits_shared", lambda *given: False)
     without = re.split(r"^\$L\d+:$", ptx(case.name, "sm_120"), flags=re.M)[1]
     assert loop.count("st.shared") < without.count("st.shared")
     assert loop.count("bar.sync") < without.count("bar.sync")

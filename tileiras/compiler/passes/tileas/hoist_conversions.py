@@ -324,7 +324,7 @@ class HoistConversions(Pass):
     def stage(self, convert: Op, loop: Op, context: Context) -> None:
         """The value waits in shared memory; what was a conversion reads it from there."""
         from tileiras.compiler.schedule.exchange import conversion
-        from tileiras.compiler.schedule.loops import fits_shared
+        from tileiras.compiler.schedule.scratch import fits_shared
 
         type: Any = convert.result.type
         size = max(8, type.elem.bits) // 8

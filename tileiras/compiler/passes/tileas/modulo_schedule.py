@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from tileiras.compiler.ir.core import Value
     from tileiras.compiler.schedule.direct import Direct
-    from tileiras.compiler.schedule.loops import Ring
     from tileiras.compiler.schedule.queue import OwnLoad, Queue
+    from tileiras.compiler.schedule.rings import Ring
     from tileiras.compiler.schedule.staging import Staged
 
 
@@ -220,9 +220,9 @@ class ModuloSchedule(Pass):
         if context.target is None or not context.target.has(sm.CP_ASYNC):
             self.waits[loop] = "the target has no asynchronous copies, or they are left out"
             return {}
-        from tileiras.compiler.schedule.loops import plan_ring
         from tileiras.compiler.schedule.queue import Queue
         from tileiras.compiler.schedule.refilled import Refilled
+        from tileiras.compiler.schedule.rings import plan_ring
 
         ring = plan_ring(func, loop, products, loads, context, wish)
         if isinstance(ring, str):

@@ -28,7 +28,7 @@ from tileiras.compiler.ir.types import I32, Dense, TensorType, TileType
 from tileiras.compiler.layout.linear import splat
 from tileiras.compiler.layout.shared import arrange, matrix_load
 from tileiras.compiler.schedule.instructions import mma_sync
-from tileiras.compiler.schedule.loops import held_around
+from tileiras.compiler.schedule.scratch import held_around
 from tileiras.compiler.schedule.staging import LOADS, RENAMES, is_elementwise
 from tileiras.compiler.target.products import PRODUCTS
 

@@ -28,9 +28,9 @@ from tileiras.compiler.layout.shared import arrange
 from tileiras.compiler.schedule import tensor_memory
 from tileiras.compiler.schedule.exchange import conversion
 from tileiras.compiler.schedule.instructions import scaled_form
-from tileiras.compiler.schedule.loops import exchanged_bytes
 from tileiras.compiler.schedule.once import runs_once
 from tileiras.compiler.schedule.products import carried_beside, described
+from tileiras.compiler.schedule.scratch import exchanged_bytes
 from tileiras.compiler.target import sm, tcgen05
 from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import SCALED
