@@ -11,7 +11,7 @@ import pytest
 import tileiras
 from tests.fixtures import BYTECODE
 from tileiras.compiler import pipeline
-from tileiras.compiler.schedule import interval, loops
+from tileiras.compiler.schedule import interval, rings
 from tileiras.compiler.schedule.interval import CORES, FUNCTIONS, L2, MUFU, SHARED, TENSOR, Interval
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
@@ -29,7 +29,7 @@ def compiled(
         found.append(interval.interval(*given))  # type: ignore[arg-type]
         return found[-1]
 
-    monkeypatch.setattr(loops, "interval", look)
+    monkeypatch.setattr(rings, "interval", look)
     sink = Sink()
     gpu = sm.find(gpu_name)
     module = tileiras.load(Path(BYTECODE / f"{kernel}.tilebc")).op

@@ -21,7 +21,7 @@ from tileiras.compiler.dialects.nv_tileas.rings import (
     place_of,
     span_of,
 )
-from tileiras.compiler.schedule import loops, queue
+from tileiras.compiler.schedule import queue, rings
 from tileiras.compiler.target import sm
 from tileiras.compiler.target.cost import CostModel
 from tileiras.diag import Sink
@@ -55,7 +55,7 @@ def test_a_queue_keeps_to_the_room_that_scratch_leaves(
             found.append((planned, room))
         return planned
 
-    monkeypatch.setattr(loops, "plan_queue", plan)
+    monkeypatch.setattr(rings, "plan_queue", plan)
     module = tileiras.load(BYTECODE / f"{kernel}.tilebc").op
     pipeline.compile_module(module, sm.find(gpu_name), Sink())
     assert found
@@ -68,7 +68,7 @@ def test_a_ring_leaves_the_room_in_which_warps_reduce(monkeypatch: pytest.Monkey
     """The bytes that are kept beside the stages are those that reductions of the loop take later on: no conversion takes more."""
     kept: list[int] = []
     taken: list[int] = []
-    scratch_bytes = loops.scratch_bytes
+    scratch_bytes = rings.scratch_bytes
 
     def keep(*given: Any) -> int:
         kept.append(scratch_bytes(*given))
@@ -81,7 +81,7 @@ def test_a_ring_leaves_the_room_in_which_warps_reduce(monkeypatch: pytest.Monkey
                 op.attrs["scratch"][1] for op in inside if op.spec.name == "reduce" and "scratch" in op.attrs
             )
 
-    monkeypatch.setattr(loops, "scratch_bytes", keep)
+    monkeypatch.setattr(rings, "scratch_bytes", keep)
     module = tileiras.load(BYTECODE / "staged_gated_state.tilebc").op
     pipeline.compile_module(module, sm.find("sm_90"), Sink(), after=after)
     assert taken == kept == [2048]
@@ -111,8 +111,8 @@ def test_of_two_slots_one_lands_while_a_product_of_warpgroups_reads_the_other(
         assert "wgmma.mma_async" in program.ptx and "cp.async" in program.ptx
         launch(source, *args, **{**options, "check": True, "seed": seed})
 
-    monkeypatch.setattr(loops, "plan_queue", plan)
-    monkeypatch.setattr(loops, "CostModel", Small)
+    monkeypatch.setattr(rings, "plan_queue", plan)
+    monkeypatch.setattr(rings, "CostModel", Small)
     monkeypatch.setattr(tileiras, "launch", watched)
     case = CASES["staged_attention_causal_bf16"]
     assert corpus.launch_case(case, "emulator", "sm_90", 300).word == corpus.PASS
