@@ -40,6 +40,11 @@ def files() -> dict[str, Path]:
     return found
 
 
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(files()[module].read_text())
+
+
 def loaded_by(module: str, node: ast.Import | ast.ImportFrom) -> set[str]:
     """Modules of the package that an import statement of a module names."""
     if isinstance(node, ast.Import):
@@ -69,7 +74,7 @@ def imports(module: str) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
     """What a module imports when it is loaded, and what its functions import, with lines."""
     top: set[str] = set()
     late: list[tuple[str, int]] = []
-    for node, inside in statements(ast.parse(files()[module].read_text())):
+    for node, inside in statements(tree(module)):
         if inside:
             late += [(name, node.lineno) for name in sorted(loaded_by(module, node))]
         else:
@@ -120,7 +125,7 @@ def test_circles_that_a_function_hides_are_those_with_a_reason() -> None:
 def defined(module: str) -> frozenset[str]:
     """What a module has at its top, branches and loops included, but for what type checkers alone see."""
     found: set[str] = set()
-    rest: list[ast.AST] = [ast.parse(files()[module].read_text())]
+    rest: list[ast.AST] = [tree(module)]
     while rest:
         for node in ast.iter_child_nodes(rest.pop()):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -138,7 +143,7 @@ def absent() -> list[str]:
     """Names that an import statement takes from a module of the package which does not have them."""
     found = []
     for module in files():
-        for node, _ in statements(ast.parse(files()[module].read_text())):
+        for node, _ in statements(tree(module)):
             if not isinstance(node, ast.ImportFrom):
                 continue
             for alias in node.names:
@@ -164,7 +169,7 @@ def test_both_kinds_would_be_seen(tmp_path, monkeypatch) -> None:
         path = tmp_path / "tileiras" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    for known in (files, imports, reached, defined):
+    for known in (files, tree, imports, reached, defined):
         known.cache_clear()
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     try:
@@ -172,5 +177,5 @@ def test_both_kinds_would_be_seen(tmp_path, monkeypatch) -> None:
         assert imports("tileiras.c")[1] == (("tileiras.a", 2), ("tileiras.b", 3))
         assert absent() == ["tileiras.c, line 3: gone of tileiras.b"]
     finally:
-        for known in (files, imports, reached, defined):
+        for known in (files, tree, imports, reached, defined):
             known.cache_clear()
