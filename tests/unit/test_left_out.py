@@ -13,6 +13,7 @@ pytest.importorskip("ml_dtypes")
 import numpy as np
 
 import tileiras
+from tests.block_products import AT, BLOCKS, BT, CT, F32, VIEWS, factors
 from tests.corpus.case import place
 from tests.ptx_loops import loops_of
 from tileiras.compiler.ir.core import Op
@@ -20,16 +21,10 @@ from tileiras.compiler.passes.loops import early_continue
 from tileiras.compiler.schedule import left_out
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
-F32, I32, AT, BT = (
-    "tile<64x64xf32>",
-    "tile<i32>",
-    "partition_view<tile=(64x32), tensor_view<64x?xf16, strides=[256,1]>>",
-    "partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>",
-)
+I32 = "tile<i32>"
 FLAG = """%place = offset %flags, %k : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
       %flag, %t0 = load_ptr_tko weak %place : tile<ptr<i32>> -> tile<i32>, token
       %wanted = cmpi not_equal %flag, %zero, signed : tile<i32> -> tile<i1>"""
-BLOCKS = 8
 
 
 def kernel(
@@ -47,19 +42,8 @@ def kernel(
     return f"""cuda_tile.module @m {{
   entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %flags: tile<ptr<i32>>, %seen: tile<ptr<i32>>,
            %lo: tile<i32>, %hi: tile<i32>) {{
-    %pa = assume div_by<16>, %a : tile<ptr<f16>>
-    %pb = assume div_by<16>, %b : tile<ptr<f16>>
-    %zero = constant <i32: 0> : tile<i32>
-    %one = constant <i32: 1> : tile<i32>
+    {VIEWS}
     %two = constant <i32: 2> : tile<i32>
-    %extent = constant <i32: {32 * BLOCKS}> : tile<i32>
-    %av = make_tensor_view %pa, shape = [64, %extent], strides = [256, 1] : tile<i32> -> tensor_view<64x?xf16, strides=[256,1]>
-    %bv = make_tensor_view %pb, shape = [%extent, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-    %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
-    %at = make_partition_view %av : {AT}
-    %bt = make_partition_view %bv : {BT}
-    %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-    %none = constant <f32: 0.0> : {F32}
     %t = make_token : token
     %sum:2 = for {unsigned}%k in (%lo to %hi, step {step}) : tile<i32> iter_values(%acc = %none, %n = %zero) -> ({types}) {{
       {test}
@@ -70,19 +54,17 @@ def kernel(
       }}
       continue {ends} : {types}
     }}
-    %t3 = store_view_tko weak %sum#0, %ct[%zero, %zero] : {F32}, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    %t3 = store_view_tko weak %sum#0, %ct[%zero, %zero] : {F32}, {CT}, tile<i32> -> token
     %t4 = store_ptr_tko weak %seen, %sum#1 : tile<ptr<i32>>, tile<i32> -> token
     return
   }}
 }}
-"""  # noqa: E501
+"""
 
 
 def arguments(lower: int, upper: int, flags: Any) -> list[Any]:
-    rng = np.random.default_rng(7)
-    shapes = ((64, 32 * BLOCKS), (32 * BLOCKS, 64))
     return [
-        *(place(rng.integers(-2, 3, shape).astype(np.float16)) for shape in shapes),
+        *map(place, factors(7)),
         place(np.zeros((64, 64), np.float32)),
         place(np.array(flags, np.int32)),
         place(np.zeros(1, np.int32)),

@@ -12,13 +12,10 @@ pytest.importorskip("ml_dtypes")
 import numpy as np
 
 import tileiras
+from tests.block_products import AT, BT, CT, F32, VIEWS, factors
 from tests.corpus.case import place
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
-F32 = "tile<64x64xf32>"
-AT = "partition_view<tile=(64x32), tensor_view<64x?xf16, strides=[256,1]>>"
-BT = "partition_view<tile=(32x64), tensor_view<?x64xf16, strides=[64,1]>>"
-BLOCKS = 8
 
 
 def step(k: str, acc: str, n: int) -> str:
@@ -37,19 +34,8 @@ def kernel(
     first, second = [{"work": work, "other": f"yield %z0 : {F32}"}[side] for side in sides.split()]
     return f"""cuda_tile.module @m {{
   entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %lo: tile<i32>, %hi: tile<i32>, %m: tile<i32>) {{
-    %pa = assume div_by<16>, %a : tile<ptr<f16>>
-    %pb = assume div_by<16>, %b : tile<ptr<f16>>
-    %zero = constant <i32: 0> : tile<i32>
-    %one = constant <i32: 1> : tile<i32>
+    {VIEWS}
     %seven = constant <i32: 7> : tile<i32>
-    %extent = constant <i32: {32 * BLOCKS}> : tile<i32>
-    %av = make_tensor_view %pa, shape = [64, %extent], strides = [256, 1] : tile<i32> -> tensor_view<64x?xf16, strides=[256,1]>
-    %bv = make_tensor_view %pb, shape = [%extent, 64], strides = [64, 1] : tile<i32> -> tensor_view<?x64xf16, strides=[64,1]>
-    %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
-    %at = make_partition_view %av : {AT}
-    %bt = make_partition_view %bv : {BT}
-    %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-    %none = constant <f32: 0.0> : {F32}
     %sum:2 = loop iter_values(%acc = %none, %k = %lo) : {F32}, tile<i32> -> {F32}, tile<i32> {{
       %go = cmpi {holds} : tile<i32> -> tile<i1>
       if %go {{
@@ -65,11 +51,11 @@ def kernel(
       }}
       break %acc, %k : {F32}, tile<i32>
     }}
-    %t = store_view_tko weak %sum#0, %ct[%zero, %zero] : {F32}, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    %t = store_view_tko weak %sum#0, %ct[%zero, %zero] : {F32}, {CT}, tile<i32> -> token
     return
   }}
 }}
-"""  # noqa: E501
+"""
 
 
 def loops_ahead(text: str, gpu_name: str = "sm_90") -> int:
@@ -79,9 +65,7 @@ def loops_ahead(text: str, gpu_name: str = "sm_90") -> int:
 
 
 def right(text: str, bounds: tuple[int, int, int], gpu_name: str, seed: int = 0) -> bool:
-    rng = np.random.default_rng(3)
-    shapes = ((64, 32 * BLOCKS), (32 * BLOCKS, 64))
-    inputs = [rng.integers(-2, 3, shape).astype(np.float16) for shape in shapes]
+    inputs = factors(3)
     out: list[Any] = []
     for target in ("emulator", "reference"):
         out.append(place(np.zeros((64, 64), np.float32)))
