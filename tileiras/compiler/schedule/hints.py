@@ -1,6 +1,6 @@
 """Remarks on hints of the bytecode that change nothing here: each is answered with its value and the reason.
 
-`occupancy`, `latency` and `num_worker_warps_per_cta` are followed (kernel_spec.py, loops.py). So is `num_cta_in_cga`
+`occupancy`, `latency` and `num_worker_warps_per_cta` are followed (kernel_spec.py, rings.py). So is `num_cta_in_cga`
 where TileAASplitBlocks can and it pays: it gives the other reasons.
 """
 

@@ -1,6 +1,6 @@
 """Queues: operands of a loop's products wait in one row of equal slots, in the order in which the products take them.
 
-A ring (`loops.py`) moves by whole iterations: with two stages in shared memory its wait leaves nothing under way. A loop
+A ring (`rings.py`) moves by whole iterations: with two stages in shared memory its wait leaves nothing under way. A loop
 with several products one behind the other, as attention has, needs only what the next product reads: a queue moves by
 products, or by a part of a product's K. Each step waits for its own slot, and the copies of the steps behind it stay
 under way; the slot that the step before has read is filled again.

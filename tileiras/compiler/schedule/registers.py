@@ -1,4 +1,4 @@
-"""Registers of a thread: what a tile takes, what a loop leaves free, and below how many a kernel spills."""
+"""Registers of a thread: what a loop leaves free, and below how many a kernel spills."""
 
 from __future__ import annotations
 

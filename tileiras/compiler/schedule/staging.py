@@ -1,7 +1,7 @@
 """Which loads of a loop travel to shared memory asynchronously, in what chunks, and how they lie there.
 
 A load can when a product consumes it, through renamings, conversions of layout and elementwise ops, or where products
-consume no loads, when it brings what they are added to (`loops.py`), and when its view is contiguous along a dimension whose
+consume no loads, when it brings what they are added to (`rings.py`), and when its view is contiguous along a dimension whose
 rows are aligned to at least the smallest asynchronous copy; a tile of pointers, when they count up along one in groups so
 aligned, under one mask each. Elements outside of the view, or masked off, arrive as zeros, so the padding must be zero or
 unspecified.

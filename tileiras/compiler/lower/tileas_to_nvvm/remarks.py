@@ -229,15 +229,12 @@ _WHAT = {
 class Observer:
     """Emits the remarks of one function."""
 
-    __slots__ = ("asked", "facts", "lowering", "multiplied", "trips")
+    __slots__ = ("asked", "facts", "lowering", "trips")
 
     def __init__(self, lowering: Lowering, asked: dict[str, str]) -> None:
         self.lowering = lowering
         self.asked = asked  # kind -> category
         self.facts = Facts()
-        self.multiplied: set[Any] = (
-            set()
-        )  # places of products without tensor cores: of their slices the first is told of
         self.trips: list[
             Any
         ] = []  # (layout, layout, SharedPlan) of the round trips of the op at hand, from convert.py
@@ -450,9 +447,9 @@ def _product(observer: Observer, op: Op, counts: dict[str, int]) -> None:
         for opcode, count in found.items():
             observer.say(MMA, op, instruction=opcode, count=count)
         return
-    if op.loc in observer.multiplied:
-        return
-    observer.multiplied.add(op.loc)
+    before = op.operands[2].op
+    if before is not None and before.spec is op.spec and before.loc == op.loc and before.block is op.block:
+        return  # a slice of a product, that adds to the slice before it
     elem = op.operands[0].type.elem.name  # type: ignore[attr-defined]
     target = observer.lowering.target.name
     observer.say(NO_MMA, op, reason=f"no tensor-core instruction for {elem} operands on {target} is used")
