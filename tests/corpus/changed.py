@@ -34,7 +34,7 @@ ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)", re.MULTILINE)
 def compiled(case: Case, gpu_name: str, tensor_maps: str) -> Any:
     """The program of a case's file, as the emulator launches it."""
     return tileiras.compile(
-        bytecode_path(case), gpu_name=gpu_name, launch_abi="simt", tensor_maps=tensor_maps
+        bytecode_path(case), gpu_name=gpu_name, emit="ptx", launch_abi="simt", tensor_maps=tensor_maps
     )
 
 
