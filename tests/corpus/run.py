@@ -1,12 +1,13 @@
-"""Runs the corpus and prints a table: `python -m tests.corpus.run [--target reference emulator] [-k
-softmax]`.
+"""Runs the corpus and prints a table: `python -m tests.corpus.run [--target reference emulator] [-k softmax]`.
 
---target reference emulator which witnesses (default: both); with --compile-only: none is run --gpu-name
-sm_80 sm_90 targets to compile for (the reference target runs once) --family F, -k SUBSTR, --tag which
-cases; --tensor-maps launcher lets kernels take tensor maps (emulator, gpu); --fail-only
-shows only what did not pass --limit 60 seconds per case; --json FILE writes all
-outcomes; -v shows tracebacks --nvidia TOOL instead: does NVIDIA's assembler TOOL accept every module, for
-each --gpu-name
+--target reference emulator  which witnesses (default: both); with --compile-only none is run
+--gpu-name sm_80 sm_90       targets to compile for (the reference runs once)
+--family F, -k SUBSTR, --tag which cases
+--tensor-maps launcher       lets kernels take tensor maps (emulator, gpu)
+--fail-only                  shows only what did not pass
+--limit 60                   seconds for each case
+--json FILE                  writes all outcomes; -v shows tracebacks
+--nvidia TOOL                instead: does NVIDIA's assembler TOOL accept every module, for each --gpu-name
 """
 
 from __future__ import annotations
