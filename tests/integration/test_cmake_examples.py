@@ -48,6 +48,7 @@ def test_one_program_with_and_without_a_gpu(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "the launch failed: CUDA error 303\n")
 
 
+@pytest.mark.full
 def test_the_cmake_examples_numbers(tmp_path: Path) -> None:
     pytest.importorskip("numpy")
     # The example looks for tileiras-run beside its interpreter: a folder with both, and this checkout's package.

@@ -26,6 +26,7 @@ install_tile_kernels(TARGETS left right third EXPORT E FORMATS fatbin)
 )
 
 
+@pytest.mark.full
 def test_targets_with_one_source_stem(tmp_path: Path) -> None:
     project = CMakeProject(tmp_path)
     project.write("CMakeLists.txt", TWO)
@@ -285,6 +286,7 @@ def test_batches_after_a_dropped_architecture_and_a_failure(tmp_path: Path, gene
     project.assert_null_build()
 
 
+@pytest.mark.full
 def test_batches_of_two_configurations(tmp_path: Path) -> None:
     """Each configuration has images of its own, with its own options."""
     project = CMakeProject(tmp_path, generator="Ninja Multi-Config")

@@ -94,6 +94,7 @@ def test_the_wheel_holds_one_package_and_all_of_it(wheel: Path) -> None:
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
 
 
+@pytest.mark.full
 def test_the_variable_takes_effect_when_an_interpreter_starts(installed: Path) -> None:
     show = "import sys; print('tileiras.run.cutile' in sys.modules)"
     python = installed / "python3"

@@ -250,7 +250,7 @@ def loops() -> str:
 TARGETS = ("sm_80", "sm_90", "sm_90 maps", "sm_100", "sm_120")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", K)
 def test_a_long_chain_compiles(name: str) -> None:
     """On one target in the quick tier, by turns."""

@@ -40,7 +40,7 @@ def test_what_is_written_back_is_loaded_16_bytes_at_once_by_those_who_write_it(n
     assert len(loads) == loop.count("st.shared.v4") > 0 and "cp.async.c" in loop and "ld.shared" not in loop
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("form", LONG)
 @pytest.mark.parametrize("seed", range(3))
 def test_long_loops_under_the_race_check(form: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,7 @@ class Watch:
         return Addresses(lowering, self.found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("target", "kinds"), [("sm_80", {"load_shared"}), ("sm_100", {"store_shared"})])
 def test_elements_lie_where_the_dump_says(target: str, kinds: set[str]) -> None:
     compare(KERNELS[::12], target, kinds)

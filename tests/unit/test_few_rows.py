@@ -142,7 +142,7 @@ def test_warps_read_a_part_of_k_each(gpu_name: str) -> None:
     assert read(run((16, 32, 256), "f16", False, True, gpu_name, start=0)) == 12
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("at, bt", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("elem", ["f16", "i8", "f8E4M3FN"])
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
@@ -276,6 +276,7 @@ def attend(source: str, gpu_name: str) -> str:
     return program.ptx
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
 def test_scores_of_few_rows_stay_where_a_hint_wants_more_warps(gpu_name: str) -> None:
     assert "mma.sync" not in attend(ATTEND, gpu_name)

@@ -293,6 +293,7 @@ def ordered(work: str, other: str, behind: str = " token = %sum#3", token: str =
     return text
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize(
     ("work", "other"),

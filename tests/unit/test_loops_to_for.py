@@ -671,7 +671,7 @@ def test_two_bounds(name: str) -> None:
             assert sums(text, "emulator", lo, n, p) == sums(text, "reference", lo, n, p), (k, lo, n, p)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "name", [name for name in COUNTING if name.startswith("meeting") and "front" not in name]
 )

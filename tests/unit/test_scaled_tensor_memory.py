@@ -265,7 +265,7 @@ def twice(text: str) -> str:
     return text.replace("      %c_view", f"      %r = addf %r1, %r2 : {ACC}\n      %c_view", 1)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("form", [MXFP4, NVFP4], ids=str)
 @pytest.mark.parametrize("change", [fresh, halved, twice])
 def test_roles_of_sums(change: Any, form: Any) -> None:

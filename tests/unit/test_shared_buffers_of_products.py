@@ -105,7 +105,7 @@ def test_the_second_waits_for_the_first(seed: int) -> None:
     np.testing.assert_array_equal(y, want)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "more", [{}, {"launch_abi": "simt", "tensor_maps": "launcher"}], ids=["copies", "maps"]
 )

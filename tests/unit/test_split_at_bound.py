@@ -84,7 +84,7 @@ SPLIT = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("name", SPLIT)
 def test_products_behind_a_test_of_the_index_run_ahead(name: str, gpu_name: str) -> None:

@@ -92,7 +92,7 @@ def test_each_target_uses_its_own_tensor_instruction_fed_by_asynchronous_copies(
     assert "ldmatrix" in loop and "st.shared" not in loop[: loop.index("cp.async.commit_group")]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CALLED_FED)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 def test_loops_that_were_once_unfed_are_fed(name: str, gpu_name: str) -> None:
@@ -149,7 +149,7 @@ def test_rows_that_addresses_and_masks_name_change_their_layout_once(
     assert found and len(found) == len(set(found)) and not any("i64" in type for _, type in found)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(3))
 def test_two_stages_leave_one_under_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copies of the next iteration are issued before the wait, behind a barrier of their own."""
@@ -232,7 +232,7 @@ def test_attention_moves_neither_scores_nor_probabilities_through_shared_memory(
     assert "st.shared" not in loop and loop.count("bar.sync") == 1
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "name",
     [
@@ -345,7 +345,7 @@ def test_what_waits_for_a_later_product_of_warpgroups_is_stored_where_it_is_made
     assert reads.count("bar.sync") == 1  # the queries have been read
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "seed"),
     [
@@ -527,7 +527,7 @@ def test_operands_of_the_whole_loop_stay_in_registers_that_scores_leave(gpu_name
     assert not kernel.spill_bytes
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_120"])
 def test_a_loop_that_cannot_be_pipelined_reads_each_operand_behind_its_own_copies(
     gpu_name: str, monkeypatch: pytest.MonkeyPatch
@@ -539,7 +539,7 @@ def test_a_loop_that_cannot_be_pipelined_reads_each_operand_behind_its_own_copie
     check(CASES["staged_attention_causal_bf16"], gpu_name, 1, monkeypatch)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 def test_pages_are_named_an_iteration_before_they_are_copied(
     gpu_name: str, monkeypatch: pytest.MonkeyPatch
@@ -667,7 +667,7 @@ QUEUES = (
 )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("name", "gpu_name", "kilobytes", "slots", "parts"), QUEUES)
 def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_under_way(
     name: str, gpu_name: str, kilobytes: int, slots: int, parts: int, monkeypatch: pytest.MonkeyPatch
@@ -684,7 +684,7 @@ def test_products_one_behind_the_other_queue_where_a_ring_would_leave_nothing_un
         check(CASES[name], gpu_name, seed, monkeypatch)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "gpu_name", "read"),
     [
@@ -716,7 +716,7 @@ STEPS = (
 )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("name", "gpu_name", "kilobytes", "slots", "steps"), STEPS)
 def test_products_are_taken_in_steps_where_shared_memory_holds_no_queue_of_them(
     name: str, gpu_name: str, kilobytes: int | None, slots: int, steps: int, monkeypatch: pytest.MonkeyPatch
@@ -734,7 +734,7 @@ def test_products_are_taken_in_steps_where_shared_memory_holds_no_queue_of_them(
         check(CASES[name], gpu_name, seed, monkeypatch)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("gpu_name", "kilobytes", "written", "planted"),
     [
@@ -959,7 +959,7 @@ def check(case: Case, gpu_name: str, seed: int, monkeypatch: pytest.MonkeyPatch)
     assert seen and outcome.word == corpus.PASS, outcome.reason
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("gpu_name", TENSOR)
 @pytest.mark.parametrize("name", CHECKED)
 def test_no_access_races(name: str, gpu_name: str, monkeypatch: pytest.MonkeyPatch) -> None:

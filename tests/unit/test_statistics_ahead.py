@@ -45,7 +45,7 @@ def test_where_warps_read_all_operands_from_shared_memory_statistics_stay_in_reg
         assert any("ld.global" in loop for loop in multiplying("staged_flash_bwd_bf16_128", gpu_name))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name, gpu_name", TAKEN)
 def test_gradients_are_right_and_no_access_races(name: str, gpu_name: str) -> None:
     done = launch_case(CASES[name], "emulator", gpu_name, 300, check=True, seed=6)

@@ -97,7 +97,7 @@ def test_what_a_sum_begins_with_is_added_when_it_is_read(element: str, rows: int
 GATED = ("staged_gated_delta_rule_64x128", "staged_gated_delta_rule_64x64", "staged_gated_delta_rule_128x128")
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.full
 @pytest.mark.parametrize("name", (*GATED, "staged_delta_rule_bf16", "staged_delta_rule_f16"))
 def test_states_that_are_corrected_are_right_whoever_runs_first(name: str) -> None:
     outcome = launch_case(CASES[name], "emulator", "sm_100", limit=0, check=True, seed=len(name))

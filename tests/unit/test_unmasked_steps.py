@@ -151,7 +151,7 @@ NUMBERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MASKS)
 def test_sums_of_what_is_left(name: str, target: str) -> None:

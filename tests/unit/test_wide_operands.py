@@ -36,7 +36,7 @@ def test_without_copies_they_are_cut_into_slices() -> None:
     assert local_bytes(gpu_name="sm_120", disable=("cp.async",)) > 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("part", [(), ("cp.async",)])
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_attention_over_them_is_right(
