@@ -580,6 +580,154 @@ remedy: Nothing is wrong.
 """  # noqa: E501
 
 
+# TileAALoopsToFor
+COUNTED = Diag(
+    "AA-0329", REMARK, "the loop is counted by an index of its own, from zero up: {how}", "TileAALoopsToFor", WORD_REMARK,
+    kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: an index of the loop goes down, or two go towards each other. How often the loop goes round is computed in front
+of it, and its indices from the number of the step, so that loads run ahead.
+remedy: Nothing is wrong.
+
+in: kernel(%x: tile<ptr<f32>>, %n: tile<i32>)
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<128xf32>
+      %v = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+      %w = make_partition_view %v : partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>
+      %all:2 = loop iter_values(%sum = %none, %i = %n) : tile<128xf32>, tile<i32> -> tile<128xf32>, tile<i32> {
+        %go = cmpi greater_than_or_equal %i, %zero, signed : tile<i32> -> tile<i1>
+        if %go {
+          %t, %u = load_view_tko weak %w[%i] : partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<128xf32>, token
+          %next = addf %sum, %t : tile<128xf32>
+-         %down = subi %i, %one overflow<no_signed_wrap> : tile<i32>
++         %down = subi %i, %i overflow<no_signed_wrap> : tile<i32>
+          continue %next, %down : tile<128xf32>, tile<i32>
+        }
+        break %sum, %i : tile<128xf32>, tile<i32>
+      }
+      %last = store_view_tko weak %all#0, %w[%zero] : tile<128xf32>, partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
+"""  # noqa: E501
+
+STAYS_A_LOOP = Diag(
+    "AA-0330", REMARK, "loads of the loop do not run ahead, as it is not known how often it goes round: {reason}",
+    "TileAALoopsToFor", WORD_REMARK, kind="missed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop with loads counts in no way that would say in front of it how often it goes round.
+remedy: Count by an index that goes on by the same number in each step, that all `continue`s share, and that a comparison with a
+number that does not change holds against its end, in front of the work.
+
+in: kernel(%x: tile<ptr<f32>>, %n: tile<i32>)
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<128xf32>
+      %v = make_tensor_view %x, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+      %w = make_partition_view %v : partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>
+      %all:2 = loop iter_values(%sum = %none, %i = %n) : tile<128xf32>, tile<i32> -> tile<128xf32>, tile<i32> {
+        %go = cmpi greater_than_or_equal %i, %zero, signed : tile<i32> -> tile<i1>
+        if %go {
+          %t, %u = load_view_tko weak %w[%i] : partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>, tile<i32> -> tile<128xf32>, token
+          %next = addf %sum, %t : tile<128xf32>
+-         %down = subi %i, %i overflow<no_signed_wrap> : tile<i32>
++         %down = subi %i, %one overflow<no_signed_wrap> : tile<i32>
+          continue %next, %down : tile<128xf32>, tile<i32>
+        }
+        break %sum, %i : tile<128xf32>, tile<i32>
+      }
+      %last = store_view_tko weak %all#0, %w[%zero] : tile<128xf32>, partition_view<tile=(128), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
+"""  # noqa: E501
+
+SPLIT_AT_BOUND = Diag(
+    "AA-0331", REMARK, "the loop is two loops: up to where a branch of its products no longer holds, and from there on",
+    "TileAALoopsToFor", WORD_REMARK, kind="passed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop of products has more of them in a branch that asks whether the index is less than a number. Neither loop
+has the branch, and loads of both run ahead.
+remedy: Nothing is wrong. The body of the loop is there twice.
+
+in: kernel(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %m: tile<i32>)
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %av = make_tensor_view %a, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
+      %bv = make_tensor_view %b, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %sum:2 = loop iter_values(%acc = %none, %j = %zero) : tile<64x64xf32>, tile<i32> -> tile<64x64xf32>, tile<i32> {
+        %go = cmpi less_than %j, %n, signed : tile<i32> -> tile<i1>
+        if %go {
+          %x, %t1 = load_view_tko weak %at[%zero, %j] : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
+          %y, %t2 = load_view_tko weak %bt[%j, %zero] : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+          %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+-         %more = cmpi less_than %j, %m, signed : tile<i32> -> tile<i1>
++         %more = cmpi equal %j, %m, signed : tile<i32> -> tile<i1>
+          %both = if %more -> (tile<64x64xf32>) {
+            %z, %t3 = load_view_tko weak %bt[%zero, %j] : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+            %twice = mmaf %x, %z, %next : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+            yield %twice : tile<64x64xf32>
+          } else {
+            yield %next : tile<64x64xf32>
+          }
+          %up = addi %j, %one overflow<no_signed_wrap> : tile<i32>
+          continue %both, %up : tile<64x64xf32>, tile<i32>
+        }
+        break %acc, %j : tile<64x64xf32>, tile<i32>
+      }
+      %t4 = store_view_tko weak %sum#0, %ct[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+"""  # noqa: E501
+
+STAYS_ONE_LOOP = Diag(
+    "AA-0332", REMARK, "loads in a branch of the loop's products do not run ahead: {reason}", "TileAALoopsToFor", WORD_REMARK,
+    kind="missed", category="memory",
+)  # fmt: skip
+"""
+cause: A remark: a loop of products has more of them in a branch that asks for the index, and is not two loops, one in front of a
+bound and one behind it.
+remedy: Ask whether the index is less than a number that the loop does not change, or at least this, with a step of 1.
+
+in: kernel(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %m: tile<i32>)
+  $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
+      %zero = constant <i32: 0> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %none = constant <f32: 0.0> : tile<64x64xf32>
+      %av = make_tensor_view %a, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
+      %bv = make_tensor_view %b, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
+      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
+      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
+      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+      %sum:2 = loop iter_values(%acc = %none, %j = %zero) : tile<64x64xf32>, tile<i32> -> tile<64x64xf32>, tile<i32> {
+        %go = cmpi less_than %j, %n, signed : tile<i32> -> tile<i1>
+        if %go {
+          %x, %t1 = load_view_tko weak %at[%zero, %j] : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
+          %y, %t2 = load_view_tko weak %bt[%j, %zero] : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+          %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+-         %more = cmpi equal %j, %m, signed : tile<i32> -> tile<i1>
++         %more = cmpi less_than %j, %m, signed : tile<i32> -> tile<i1>
+          %both = if %more -> (tile<64x64xf32>) {
+            %z, %t3 = load_view_tko weak %bt[%zero, %j] : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
+            %twice = mmaf %x, %z, %next : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
+            yield %twice : tile<64x64xf32>
+          } else {
+            yield %next : tile<64x64xf32>
+          }
+          %up = addi %j, %one overflow<no_signed_wrap> : tile<i32>
+          continue %both, %up : tile<64x64xf32>, tile<i32>
+        }
+        break %acc, %j : tile<64x64xf32>, tile<i32>
+      }
+      %t4 = store_view_tko weak %sum#0, %ct[%zero, %zero] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+"""  # noqa: E501
+
+
 # TileAABreaksToBounds
 BREAK_IS_A_BOUND = Diag(
     "AA-0316", REMARK, "the loop ends at a bound where a test of its index left it", "TileAABreaksToBounds",

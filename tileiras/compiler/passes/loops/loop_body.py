@@ -49,8 +49,15 @@ class Body:
         return value
 
 
-def body_of(loop: Op) -> Body | None:
-    """The parts of a loop that is left in one place, by a branch in front of its work."""
+# why a loop has no such parts
+NO_TEST = "no branch of its own ends it"
+DOES_MORE = "the branch that ends it does more"
+MIDDLE = "it is left with some of a step's work done"
+BEFORE = "a `continue` stands in front of the branch that ends it"
+
+
+def body_of(loop: Op) -> Body | str:
+    """The parts of a loop that is left in one place, by a branch in front of its work; why it has none."""
     ops = loop.regions[0].block.ops
     last = ops[-1].spec.name
     if last == "break" and len(ops) > 1 and ops[-2].spec.name == "if":
@@ -60,12 +67,12 @@ def body_of(loop: Op) -> Body | None:
             inside, other = sides[going], sides[1 - going]
             if inside and inside[-1].spec.name == "continue" and _only_yields(other):
                 early = early_leaves(inside[:-1], loop)
-                if early is None:
-                    return None
+                if isinstance(early, str):
+                    return early
                 return Body(ops[:-2], branch, inside[:-1], inside[-1], ops[-1], going, going == 1, *early)
-        return None
+        return DOES_MORE
     if last != "continue":
-        return None
+        return NO_TEST
     for k, branch in enumerate(ops):
         if branch.spec.name == "if" and jumps([branch], loop):
             sides = [ops_of(branch, 0), ops_of(branch, 1)]
@@ -74,11 +81,11 @@ def body_of(loop: Op) -> Body | None:
                 if [op.spec.name for op in inside] == ["break"] and _only_yields(sides[1 - leaving]):
                     work = ops[k + 1 : -1]
                     early = early_leaves(work, loop)
-                    if early is None:
-                        return None
+                    if isinstance(early, str):
+                        return early
                     return Body(ops[:k], branch, work, ops[-1], inside[0], leaving, leaving == 0, *early)
-            return None
-    return None
+            return BEFORE if skips_of(branch, loop) else DOES_MORE
+    return NO_TEST
 
 
 def all_of(condition: Value, negated: bool) -> tuple[list[Op], list[Op]]:
@@ -133,9 +140,9 @@ def jumps(ops: list[Op], loop: Op) -> bool:
     return False
 
 
-def early_leaves(ops: list[Op], loop: Op) -> tuple[list[tuple[Op, int]], list[Op]] | None:
+def early_leaves(ops: list[Op], loop: Op) -> tuple[list[tuple[Op, int]], list[Op]] | str:
     """(the branches that leave a loop before anything is done, each with its region that does; the jumps that end an iteration);
-    None where another op leaves it."""
+    why not, where another op leaves it."""
     found: list[tuple[Op, int]] = []
     skips: list[Op] = []
     quiet = True  # nothing in front of an op has an effect
@@ -148,11 +155,13 @@ def early_leaves(ops: list[Op], loop: Op) -> tuple[list[tuple[Op, int]], list[Op
                 continue
             sides = [ops_of(op, k) for k in range(len(op.regions))]
             names = [[inner.spec.name for inner in side] for side in sides]
-            if not quiet or op.spec.name != "if" or ["break"] not in names:
-                return None
+            if not quiet:
+                return MIDDLE
+            if op.spec.name != "if" or ["break"] not in names:
+                return DOES_MORE
             leaving = names.index(["break"])
             if not _only_yields(sides[1 - leaving]):
-                return None
+                return DOES_MORE
             found.append((op, leaving))
         else:
             quiet = quiet and without_effect(op)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 STEPS = (["addi", "yield"], ["subi", "yield"])
 # an index of so many bits that steps over a bound near the greatest number, and may, goes round for so long that nobody asks
 SELDOM = 32
+WRAPS = "its index may wrap before it gets to its bound: nothing says that it does not overflow"
 
 
 class Test:
@@ -146,9 +147,10 @@ def flag_of(loop: Op, parts: Body, chosen: Op) -> int | None:
     return first if used <= {chosen.operands[0].op, parts.jump, parts.leave} else None
 
 
-def chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
+def chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | str:
     """`if first { yield %i } else { yield %i + step }`: the index of this iteration, which is tested behind it; or, as
-    `do .. while (--i > n)` is left, `if first { yield %i, true } else { %j = %i + step; yield %j, %j > %n }`."""
+    `do .. while (--i > n)` is left, `if first { yield %i, true } else { %j = %i + step; yield %j, %j > %n }`. Why not, where it
+    does not count; nothing where it is another shape."""
     body = loop.regions[0].block
     start = ops_of(chosen, 0)
     again = [
@@ -157,7 +159,7 @@ def chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
     once = len(chosen.results) == 2
     names = [op.spec.name for op in again]
     if [op.spec.name for op in start] != ["yield"] or [*names[:1], names[-1]] not in STEPS:
-        return None
+        return ""
     index = position(body, start[0].operands[0])
     bump = again[0]
     if (
@@ -165,46 +167,47 @@ def chosen_index(loop: Op, parts: Body, chosen: Op) -> tuple[int, Test] | None:
         or again[-1].operands[0] is not bump.result
         or parts.jump.operands[index] is not chosen.results[0]
     ):
-        return None
+        return ""
     if {op for op, _ in body.args[index].uses} != {bump, start[0]}:
-        return None
+        return ""
     compare: Op | None = parts.tests[0]
     current = chosen.results[0]
     if once:
         go = chosen.results[1]
         if compare is not chosen or parts.negated or {op for op, _ in go.uses} != {parts.branch}:
-            return None
+            return ""
         if not constant_int(start[0].operands[1]) or not all(movable(op) for op in again[1:-1]):
-            return None
+            return ""
         compare, current = again[-1].operands[1].op, bump.result
         if compare is None or compare.block is not bump.block:
-            return None
+            return ""
     elif len(again) != 2:
-        return None
+        return ""
     test = test_of(loop, compare, parts.negated, current, body.args[index], bump, once)
-    return None if test is None else (index, test)
+    return test if isinstance(test, str) else (index, test)
 
 
-def plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] | None:
-    """An argument that is held against a bound, at once or (`chosen`) from the second time on, and goes on by a step."""
+def plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] | str:
+    """An argument that is held against a bound, at once or (`chosen`) from the second time on, and goes on by a step; why not."""
     body = loop.regions[0].block
     compare: Op | None = parts.tests[0]
     negated = parts.negated
     if chosen is not None:  # `if first { yield true } else { yield %i < %n }`
         start, again = ops_of(chosen, 0), ops_of(chosen, 1)
         if compare is not chosen or negated or [op.spec.name for op in start] != ["yield"]:
-            return None
+            return ""
         if [op.spec.name for op in again[-2:]] != ["cmpi", "yield"] or not all(
             movable(op) for op in again[:-1]
         ):
-            return None
+            return ""
         if again[-1].operands[0] is not again[-2].result:
-            return None
+            return ""
         if not constant_int(start[0].operands[0]):
-            return None
+            return ""
         compare = again[-2]
     if compare is None or compare.spec.name != "cmpi":
-        return None
+        return ""
+    why = ""
     for side in compare.operands:
         value = unwound(side)[0]
         index = position(body, value)
@@ -213,37 +216,41 @@ def plain_index(loop: Op, parts: Body, chosen: Op | None) -> tuple[int, Test] | 
         bump = parts.jump.operands[index].op
         if bump is not None and bump.spec.name in ("addi", "subi") and not is_outside(bump.result, loop):
             test = test_of(loop, compare, negated, value, value, bump, chosen is not None)
-            if test is not None:
+            if not isinstance(test, str):
                 return index, test
-    return None
+            why = why or test
+    return why
 
 
-def told_index(loop: Op, parts: Body) -> tuple[int, bool, tuple[int, Test]] | None:
+def told_index(loop: Op, parts: Body) -> tuple[int, bool, tuple[int, Test]] | str:
     """`while (more) { work; more = ++i < n; }`: an iteration tells whether there is a next one. (the argument that does, whether
-    the loop goes on where it is not zero, the index and its test)."""
+    the loop goes on where it is not zero, the index and its test); why not."""
     body = loop.regions[0].block
     value, goes = parts.branch.operands[0], not parts.negated
     while position(body, value) is None:
         found = asked_of(value)
         if found is None or is_outside(value, loop) or len(value.uses) != 1:
-            return None
+            return ""
         value, goes = found[0], goes == found[1]
     flag = position(body, value)
     if flag is None or sum(user is not parts.leave for user, _ in value.uses) != 1:
-        return None
+        return ""
     compare = bit_of(parts.jump.operands[flag]).op
     if compare is None or is_outside(compare.result, loop):
-        return None
+        return ""
+    why = ""
     for index, following in enumerate(parts.jump.operands):
         bump = following.op
         if bump is None or bump.spec.name not in ("addi", "subi") or is_outside(following, loop):
             continue
         test = test_of(loop, compare, not goes, following, body.args[index], bump, True)
-        if test is not None:
+        if isinstance(test, str):
+            why = why or test
+        else:
             if _tested_first(loop.operands[flag], loop.operands[index], test, goes):
                 test.once = False
             return flag, goes, (index, test)
-    return None
+    return why
 
 
 def _tested_first(asked: Value, start: Value, test: Test, goes: bool) -> bool:
@@ -326,64 +333,76 @@ def test_of(
     carried: Value,
     bump: Op,
     once: bool = False,
-) -> Test | None:
-    """How the index is tested; None where a `for` would not go round as often."""
+) -> Test | str:
+    """How the index is tested; why a `for` would not go round as often; nothing where it is not this index that is tested."""
     if compare is None or compare.spec.name != "cmpi":
-        return None
+        return ""
     tested = [unwound(v, current) for v in compare.operands]
     side = next((k for k in (0, 1) if tested[k][0] is current), None)
     if side is None:
-        return None
+        return ""
     steps, flagged = tested[side][1:]
     predicate, bound = compare.attr("comparison_predicate"), compare.operands[1 - side]
     if side == 1:
         predicate = SWAPPED[predicate]
     if negated:
         predicate = NEGATED[predicate]
-    if carried not in bump.operands or not invariant(bound, loop):
-        return None
+    if carried not in bump.operands:
+        return ""
+    if not invariant(bound, loop):
+        return "what its index is held against changes with the steps, or is loaded in them"
     step = bump.operands[1 - bump.operands.index(carried)]
     by = constant_int(step)
     if bump.spec.name == "subi":
-        if by is None or by < 0 or carried is not bump.operands[0]:
-            return None
+        if carried is not bump.operands[0]:
+            return "its index is subtracted from a number"
+        if by is None or by < 0:
+            return "its index goes down by a number that is not known"
         by = -by
     if by == 0 or not invariant(step, loop):
-        return None
+        return "its index does not go on by the same number in each step"
     signed = compare.attr("signedness") == "signed"
     safe = signed and bump.attr("overflow") in NO_SIGNED_WRAP
     if by is None:  # below 1 the index never gets to the bound, or overflows
         blocks = signed and not steps and predicate == "less_than" and _is_number_of_blocks(step)
         if blocks or (safe and predicate in ("less_than", "less_than_or_equal")):
             return Test(compare, predicate, False, bound, step, 1, once, steps, True)
-        return None
+        if predicate not in ("less_than", "less_than_or_equal"):
+            return "its step is not known, and its test is not whether the index is less than a number"
+        return WRAPS
     start = constant_int(loop.operands[position(loop.regions[0].block, carried) or 0])
     if by > 0:
         unsigned = not signed
         if not safe and (by > 1 or once) and bound.type.elem.bits < SELDOM:  # type: ignore[attr-defined]
-            return None
+            return WRAPS
         if steps and not (safe and flagged and predicate != "not_equal"):
             ends = signed and not once and ends_before_wrapping(start, by, steps, bound.type.elem.bits)  # type: ignore[attr-defined]
             if not (ends and predicate in ("less_than", "less_than_or_equal")):
-                return None
+                return "what is made of its index may wrap and hold again"
             assert start is not None
             return Test(compare, predicate, False, bound, step, by, once, steps, wraps=(start, by))
         if predicate == "not_equal" and by == 1 and (safe or start == 0 and not once):
             predicate, unsigned = "less_than", not safe  # it gets there, or the index overflows
         if predicate == "less_than" or predicate == "less_than_or_equal" and safe:
             return Test(compare, predicate, unsigned, bound, step, by, once, steps)
-        return None
-    if not signed or steps or (once and not safe):
-        return None
+        if predicate in ("less_than_or_equal", "not_equal"):
+            return WRAPS
+        return "its index goes up, and its test is not whether that is less than a number"
+    if not signed:
+        return "its index goes down, and is compared unsigned"
+    if steps:
+        return "its index goes down, and what is compared is made of it"
+    if once and not safe:
+        return WRAPS
     if predicate == "not_equal" and by == -1 and safe:
         predicate = "greater_than"
     if not safe:  # an index that is tested is not below its bound
         least, bits = constant_int(bound), bound.type.elem.bits  # type: ignore[attr-defined]
         if least is None or least + by < -1 << (bits - 1):
-            return None
+            return WRAPS
     if predicate in ("greater_than", "greater_than_or_equal"):
         return Test(compare, predicate, True, bound, step, by, once, steps)
-    return None
+    return "its index goes down, and its test is not whether that is greater than a number"
 
 
 def _is_number_of_blocks(step: Value) -> bool:

@@ -19,15 +19,16 @@ goes on from there to the same bound has nothing left to do, and goes.
 
 from __future__ import annotations
 
+from tileiras.compiler.dialects.nv_tileaa import diags as D
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I1, TOKEN, TensorType
 from tileiras.compiler.ir.walk import erase_unused
-from tileiras.compiler.schedule.candidates import constant_int, is_outside
+from tileiras.compiler.schedule.candidates import PLAIN_LOADS, constant_int, is_outside
 
-from .index_bounds import Before, hoist, in_front, movable
+from .index_bounds import Before, hoist, in_front, movable, unwound
 from .loop_body import Body, body_of, ops_of, position
 from .loop_index import Test, bit_of, chosen_index, flag_of, plain_index, test_of, told_index
 from .meeting_indices import count_meeting
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 COUNTS = frozenset(("cmpi", "addi", "subi", "continue", "break"))
+# why a loop is no `for`
+NO_INDEX = "its test is no comparison of an index that goes on by a number in each step"
+OWN_INDEX = "a `continue` goes on with an index of its own"
+NO_BOUND = "another test that ends it is not whether its index is above a number"
+LEFT_WITH = "what it is left with is no value of a whole number of steps"
 
 
 class LoopsToFor(Pass):
@@ -58,10 +64,16 @@ class LoopsToFor(Pass):
             order_in_front(loop)
             count_plainly(loop)
             step_behind(loop)
-            count_meeting(loop)
+            meets = count_meeting(loop)
             found = counted(loop)
-            if found is not None:
-                found.rewrite()
+            if isinstance(found, str):
+                if loads_tiles(loop):
+                    context.remark(D.STAYS_A_LOOP, loop, reason=meets if isinstance(meets, str) else found)
+                continue
+            how = "its two indices go towards each other" if meets is True else "its index goes down"
+            if meets is True or found.test.by < 0:
+                context.remark(D.COUNTED, loop, how=how)
+            found.rewrite()
         for op in reversed(
             [op for op in func.walk() if op.spec.name == "for"]
         ):  # those in one that goes are gone then
@@ -69,8 +81,12 @@ class LoopsToFor(Pass):
                 for result, value in zip(op.results, op.operands[3:]):
                     result.replace_all_uses_with(value)
                 op.erase()
-            else:
-                split_at_bound(op)
+                continue
+            split = split_at_bound(op)
+            if isinstance(split, str) and split:
+                context.remark(D.STAYS_ONE_LOOP, op, reason=split)
+            elif split:
+                context.remark(D.SPLIT_AT_BOUND, op)
         return True
 
 
@@ -206,6 +222,18 @@ class Counted:
                 test.compare.erase()
 
 
+def loads_tiles(loop: Op) -> bool:
+    """Whether a loop has loads of tiles, and not only in a loop of its own."""
+    work = list(loop.regions[0].block.ops)
+    while work:
+        op = work.pop()
+        if op.spec.name in PLAIN_LOADS and op.results[0].type.shape:  # type: ignore[attr-defined]
+            return True
+        if op.spec.name == "if":
+            work += [*ops_of(op, 0), *ops_of(op, 1)]
+    return False
+
+
 def order_in_front(loop: Op) -> None:
     """Tokens that a branch of a loop's body chooses become one that waits for both sides, where the branch only chooses: as the
     index of the first time round comes with those of the loads of a lambda. More order than was asked for, and none that
@@ -269,7 +297,7 @@ def step_behind(loop: Op) -> None:
     `for (i = 0, k = 0; i < n; ++i, k += 64)`. Each is an argument of the body then, as in a `while`."""
     parts = body_of(loop)
     chosen = next((op for op in loop.regions[0].block.ops if op.regions), None)
-    if parts is None or parts.skips or chosen not in parts.before or chosen in parts.shorts:
+    if isinstance(parts, str) or parts.skips or chosen not in parts.before or chosen in parts.shorts:
         return
     assert chosen is not None
     if len(chosen.results) < 2 or any(r.type is TOKEN or r.type.elem is I1 for r in chosen.results):  # type: ignore[attr-defined]
@@ -316,84 +344,115 @@ def leaves(tokens: Iterable[Value], branch: Op) -> list[Value]:
     return list(found)
 
 
-def counted(loop: Op) -> Counted | None:
-    """What a loop counts; None where it is no counting loop."""
+def counted(loop: Op) -> Counted | str:
+    """What a loop counts; why it is no counting loop."""
     parts = body_of(loop)
-    return None if parts is None else _counted_in_front(loop, parts) or _counted_behind(loop, parts)
+    if isinstance(parts, str):
+        return parts
+    found = _counted_in_front(loop, parts)
+    if not isinstance(found, str):
+        return found
+    behind = _counted_behind(loop, parts)
+    return behind if not isinstance(behind, str) else found or behind or NO_INDEX
 
 
-def _counted_behind(loop: Op, parts: Body) -> Counted | None:
+def _counted_behind(loop: Op, parts: Body) -> Counted | str:
     """`while (true) { work; if (++i == n) break; }`: what it leaves with is what would go on, and the first iteration is not
-    tested."""
+    tested. Why not, where it counts otherwise; nothing where it does not count so."""
     if parts.work or parts.early:
-        return None
+        return ""
+    why = ""
     body = loop.regions[0].block
     for index, value in enumerate(parts.passed(v) for v in parts.jump.operands):
         bump = value.op
         if bump is None or bump.spec.name not in ("addi", "subi") or is_outside(value, loop):
             continue
         test = test_of(loop, parts.branch.operands[0].op, parts.negated, value, body.args[index], bump, True)
-        if test is None:
+        if isinstance(test, str):
+            why = why or test
             continue
         found = Counted(loop, parts, index, None, None, test, [], True)
         ends = [v for k, v in enumerate(found.following) if k != index or not test.unknown]
         left = [parts.passed(v) for v, r in zip(parts.leave.operands, loop.results) if r.uses]
         clean = all(v in ends or (is_outside(v, loop) and position(body, v) is None) for v in left)
-        return found if clean else None
-    return None
+        return found if clean else LEFT_WITH
+    return why
 
 
-def _counted_in_front(loop: Op, parts: Body) -> Counted | None:
-    """A loop whose test stands in front of its work."""
+def _counted_in_front(loop: Op, parts: Body) -> Counted | str:
+    """A loop whose test stands in front of its work; why it does not count, nothing where its test is of another kind."""
     body = loop.regions[0].block
     choices = [op for op in parts.before if op.regions and op not in parts.shorts]
-    if any(op.spec.name != "if" for op in choices):
-        return None
-    if any(not movable(op) and op.spec.name != "assume" for op in parts.before if not op.regions):
-        return None
+    for op in parts.before:
+        if (
+            op in choices
+            and op.spec.name != "if"
+            or not op.regions
+            and not movable(op)
+            and op.spec.name != "assume"
+        ):
+            return f"{op.spec.full_name} stands in front of the branch that ends it"
     if len(choices) > 1:
-        return None
+        return "several branches stand in front of the one that ends it"
     flag, chosen = None, None
     if choices:
         chosen = choices[0]
         flag = flag_of(loop, parts, chosen)
         if flag is None or len(chosen.results) not in (1, 2):
-            return None
-    found = chosen_index(loop, parts, chosen) if chosen is not None else None
-    if found is None:
+            return "a branch in front of the one that ends it is not about the first step"
+    why = ""
+    found = chosen_index(loop, parts, chosen) if chosen is not None else ""
+    if isinstance(found, str):
+        why = found
         found = plain_index(loop, parts, chosen)
     entered = None
-    if found is None and chosen is None:
+    if isinstance(found, str) and chosen is None:
+        why = why or found
         told = told_index(loop, parts)
-        if told is not None:
+        if isinstance(told, str):
+            found = told
+        else:
             flag, entered, found = told
-    if found is None:
-        return None
+    if isinstance(found, str):
+        return (
+            why
+            or found
+            or (OWN_INDEX if any(_steps_alone(skip, parts, body) for skip in parts.skips) else "")
+        )
     index, test = found
     for skip in parts.skips:  # go on as the others do
         for k in (index, flag):
             if k is not None and not same(skip.operands[k], parts.jump.operands[k]):
-                return None
+                return OWN_INDEX
     result = Counted(loop, parts, index, flag, chosen, test, [], entered=entered)
     unlike = test.compare.attr("comparison_predicate") in ("equal", "not_equal")
     others = [op for op in parts.tests if op is not test.compare] if len(parts.tests) > 1 else []
     if (parts.early or others) and (
         test.unsigned or test.by < 0 or unlike
     ):  # which may never be left by its own test
-        return None
+        return "it is left by several tests, and the one of its index is unsigned, counts down or asks for one number"
     if others and (test.once or entered is not None):  # the first iteration is not tested
-        return None
+        return "it is left by several tests, none of which is asked in the first step"
     leaving: list[tuple[Op | None, bool]] = [(op, parts.negated) for op in others]
     leaving += [(branch.operands[0].op, side == 0) for branch, side in parts.early]
     for compare, negated in leaving:
         bump = step_of(result)
         if compare is None or compare.attr("comparison_predicate") in ("equal", "not_equal"):
-            return None
+            return NO_BOUND
         early = test_of(loop, compare, negated, result.current, body.args[index], bump)
-        if early is None or early.unsigned or early.by < 0:
-            return None
+        if isinstance(early, str):
+            return early or NO_BOUND
+        if early.unsigned or early.by < 0:
+            return NO_BOUND
         result.early.append(early)
-    return result if _leaves_cleanly(result, body) else None
+    return result if _leaves_cleanly(result, body) else LEFT_WITH
+
+
+def _steps_alone(skip: Op, parts: Body, body: Block) -> bool:
+    """Whether what is tested goes on to the next iteration otherwise from one place than from the end of the work."""
+    compare = parts.tests[0]
+    tested = [] if compare is None else [position(body, unwound(v)[0]) for v in compare.operands]
+    return any(k is not None and not same(skip.operands[k], parts.jump.operands[k]) for k in tested)
 
 
 def step_of(found: Counted) -> Op:

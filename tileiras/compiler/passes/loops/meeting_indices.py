@@ -18,26 +18,35 @@ from tileiras.compiler.schedule.candidates import constant_int, is_outside
 
 from .index_bounds import NEGATED, NO_SIGNED_WRAP, SWAPPED, Before
 from .loop_body import Body, body_of, position
+from .loop_index import WRAPS
 
 FLAG = TensorType(I1, (), None)
 UNSIGNED = {"signedness": "unsigned"}
+NO_STEP = "one of its two indices does not go on by a number that is known"
 # what is asked of the lower and the upper index where the lower one is not above the other: whether it holds until they meet
 UNTIL_THEY_MEET = {"not_equal": True, "less_than": True, "equal": False, "greater_than_or_equal": False}
 
 
-def count_meeting(loop: Op) -> None:
-    """Adds an index that counts the steps of a loop whose two indices go towards each other, held against their number."""
+def count_meeting(loop: Op) -> bool | str:
+    """Whether it added an index that counts the steps of a loop whose two indices go towards each other, held against their
+    number; why not, where two indices are compared."""
     parts = body_of(loop)
-    if parts is None or parts.skips or parts.early or len(parts.tests) != 1:
-        return
-    compare: Op | None = parts.tests[0]
-    if compare is None or compare.spec.name != "cmpi" or compare.attr("signedness") != "signed":
-        return
-    found = _approach(loop, parts, compare)
-    if found is None:
-        return
-    (lower, upper), predicate, (up, down) = found
+    if isinstance(parts, str):
+        return False
     body = loop.regions[0].block
+    compare: Op | None = parts.tests[0]
+    if compare is None or compare.spec.name != "cmpi":
+        return False
+    if any(position(body, v) is None or parts.jump.operands[v.index] is v for v in compare.operands):
+        return False
+    if parts.skips:
+        return "a `continue` stands beside two indices that are compared with each other"
+    if parts.early or len(parts.tests) != 1:
+        return "it is left by another test, too, than that of two indices"
+    found = _approach(loop, parts, compare)
+    if isinstance(found, str):
+        return found or False
+    (lower, upper), predicate, (up, down) = found
     put = Before(loop)
     begin, end = loop.operands[lower], loop.operands[upper]
     runs = put("cmpi", (begin, end), FLAG, {"comparison_predicate": predicate, "signedness": "signed"})
@@ -58,12 +67,14 @@ def count_meeting(loop: Op) -> None:
     _ask(compare, counter, times, not parts.negated)
     _compute(parts, indices[0], begin, counter, up)
     _compute(parts, indices[1], end, counter, down)
+    return True
 
 
-def _approach(loop: Op, parts: Body, compare: Op) -> tuple[tuple[int, int], str, tuple[int, int]] | None:
-    """(the places of the lower and the upper index, how they are compared, by how much each goes up in a step)."""
+def _approach(loop: Op, parts: Body, compare: Op) -> tuple[tuple[int, int], str, tuple[int, int]] | str:
+    """(the places of the lower and the upper index, how they are compared, by how much each goes up in a step); why they do not
+    go towards each other, nothing where one of them is no index."""
     body = loop.regions[0].block
-    places = [position(body, value) for value in compare.operands]
+    places = [value.index for value in compare.operands]
     predicate = compare.attr("comparison_predicate")
     if parts.negated:
         predicate = NEGATED[predicate]
@@ -71,25 +82,34 @@ def _approach(loop: Op, parts: Body, compare: Op) -> tuple[tuple[int, int], str,
         places.reverse()
         predicate = SWAPPED[predicate]
     lower, upper = places
-    if lower is None or upper is None or predicate not in ("less_than", "less_than_or_equal"):
-        return None
     up, down = (_step(loop, body.args[k], parts.jump.operands[k]) for k in (lower, upper))
+    if up == "" or down == "":
+        return ""
+    if compare.attr("signedness") != "signed":
+        return "its two indices are compared unsigned"
+    if predicate not in ("less_than", "less_than_or_equal"):
+        return "its two indices are not compared for less or greater"
+    if isinstance(up, str) or isinstance(down, str):
+        return up if isinstance(up, str) else str(down)
     bits = body.args[lower].type.elem.bits  # type: ignore[attr-defined]
     if not up or not down or not 1 < up - down < 1 << (bits - 1):
-        return None
+        return "its two indices do not get at least two numbers nearer in each step"
     return (lower, upper), predicate, (up, down)
 
 
-def _step(loop: Op, index: Value, following: Value) -> int:
-    """By how much an index goes on, where it never overflows; 0 where that is not known."""
+def _step(loop: Op, index: Value, following: Value) -> int | str:
+    """By how much an index goes on, where it never overflows; why that is not known, nothing where it is no index."""
     op = following.op
-    if op is None or is_outside(following, loop) or op.attr("overflow") not in NO_SIGNED_WRAP:
-        return 0
-    if op.spec.name == "subi" and op.operands[0] is index:
-        return -(constant_int(op.operands[1]) or 0)
-    if op.spec.name != "addi" or index not in op.operands:
-        return 0
-    return constant_int(op.operands[1 - op.operands.index(index)]) or 0
+    if op is None or is_outside(following, loop) or op.spec.name not in ("addi", "subi"):
+        return ""
+    if index not in (op.operands if op.spec.name == "addi" else op.operands[:1]):
+        return ""
+    by = constant_int(op.operands[1 - op.operands.index(index)])
+    if by is None:
+        return NO_STEP
+    if op.attr("overflow") not in NO_SIGNED_WRAP:
+        return WRAPS
+    return by if op.spec.name == "addi" else -by
 
 
 def _carry(loop: Op, parts: Body, zero: Value, one: Value) -> Value:

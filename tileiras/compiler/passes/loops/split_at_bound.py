@@ -20,34 +20,43 @@ from .index_bounds import SWAPPED, Before
 SIDES = {"less_than": 0, "greater_than_or_equal": 1}  # which side of a branch runs below the bound
 
 
-def split_at_bound(loop: Op) -> None:
-    """Makes two loops of a `for` where a branch of it that loads and multiplies asks whether its index is below a bound."""
+def split_at_bound(loop: Op) -> bool | str:
+    """Whether it made two loops of a `for` where a branch of it that loads and multiplies asks whether its index is below a
+    bound; why not, where a branch asks for the index otherwise."""
     body = loop.regions[0].block
-    if constant_int(loop.operands[2]) != 1 or not any(op.spec.name in PRODUCTS for op in body.ops):
-        return
+    if not any(op.spec.name in PRODUCTS for op in body.ops):
+        return False
+    why = ""
     for branch in body.ops:
         found = _bound_of(branch, loop)
-        if found is not None:
-            return _split(loop, branch, *found)
+        if not isinstance(found, str):
+            _split(loop, branch, *found)
+            return True
+        why = why or found
+    return why
 
 
-def _bound_of(branch: Op, loop: Op) -> tuple[Value, int] | None:
-    """(the bound below which a branch of a loop's body runs one of its sides, this side)."""
+def _bound_of(branch: Op, loop: Op) -> tuple[Value, int] | str:
+    """(the bound below which a branch of a loop's body runs one of its sides, this side); why there is none, where it asks for
+    the index."""
     if branch.spec.name != "if" or not any(map(has_work, blocks_of(branch))):
-        return None
+        return ""
+    compare, counter = branch.operands[0].op, loop.regions[0].block.args[0]
+    if compare is None or compare.spec.name != "cmpi" or counter not in compare.operands:
+        return ""
+    if constant_int(loop.operands[2]) != 1:
+        return "the step of the loop is not 1"
     if any(op.spec.name in EXITS or op.spec.name == "continue" for op in branch.walk()):
-        return None
-    compare = branch.operands[0].op
-    if compare is None or compare.spec.name != "cmpi":
-        return None
+        return "the branch leaves the loop, or ends a step"
     if compare.attr("signedness") != ("unsigned" if loop.attr("unsignedCmp") else "signed"):
-        return None
+        return "the branch compares the index with another sign than the loop"
     predicate, (index, bound) = compare.attr("comparison_predicate"), compare.operands
-    counter = loop.regions[0].block.args[0]
     if bound is counter:
         predicate, index, bound = SWAPPED[predicate], bound, index
-    if index is not counter or predicate not in SIDES or not is_outside(bound, loop):
-        return None
+    if predicate not in SIDES:
+        return "the branch does not ask whether the index is less than a number, or at least this"
+    if not is_outside(bound, loop):
+        return "what the branch holds the index against is made in the loop"
     return bound, SIDES[predicate]
 
 
