@@ -224,28 +224,124 @@ def test_what_cannot_be_known_ahead_stays_as_it_is_and_says_why(text: str, reaso
     assert np.array_equal(got, want) and count == expected
 
 
-@pytest.mark.parametrize("side", ["then", "else"])
-def test_an_iteration_that_ends_early_is_one_without_work(side: str) -> None:
-    """`if not wanted: continue`, in front of the work."""
+EARLY = f"continue %acc, %n : {F32}, {I32}"
+THEN = f"%not = xori %wanted, %yes : tile<i1>\n if %not {{ {EARLY} }}\n"
+ELSE = f"%got = if %wanted -> ({I32}) {{ yield %k : {I32} }} else {{ {EARLY} }}\n"
+ODD = f"%bit = andi %k, %one : {I32}\n %odd = cmpi equal %bit, %one, signed : {I32} -> tile<i1>\n"
+
+
+def skipping(branch: str) -> str:
+    """The kernel with its work behind a branch that ends iterations."""
     once = kernel()
     start, other, end = once.index("%next:2 = if"), once.index("      } else {"), once.index("      continue")
     work, last = once[start:other].split("\n", 1)[1].rstrip().rsplit("\n", 1)
     ends = last.strip().replace("yield", "continue")
-    early = f"continue %acc, %n : {F32}, {I32}"
-    branch = {
-        "then": f"%not = xori %wanted, %yes : tile<i1>\n if %not {{ {early} }}\n",
-        "else": f"%got = if %wanted -> ({I32}) {{ yield %k : {I32} }} else {{ {early} }}\n",
-    }[side]
     text = once[:start] + branch + work + "\n" + ends + once[once.index("\n", end) :]
     text = text.replace("%t = make_token", "%yes = constant <i1: true> : tile<i1>\n    %t = make_token")
-    if side == "else":
-        text = text.replace("[%zero, %k]", "[%zero, %got]")
+    return text.replace("[%zero, %k]", "[%zero, %got]") if "%got = if" in branch else text
+
+
+@pytest.mark.parametrize("branch", [THEN, ELSE])
+def test_an_iteration_that_ends_early_is_one_without_work(branch: str) -> None:
+    """`if not wanted: continue`, in front of the work."""
+    text = skipping(branch)
     assert "AS-0322" in remarks(text, "sm_90"), remarks(text, "sm_90")
     for gpu_name in TARGETS:
         flags = [0, 1, 1, 0, 0, 0, 1, 0]
         got, count = launched(text, arguments(0, 8, flags), "emulator", gpu_name=gpu_name, check=True)
         want, expected = launched(text, arguments(0, 8, flags), "reference")
         assert np.array_equal(got, want) and count == expected == 3
+
+
+BIG = f"%big = cmpi less_than %two, %k, signed : {I32} -> tile<i1>\n"
+
+SEVERAL = {
+    "then_then": THEN + ODD + f"if %odd {{ {EARLY} }}\n",
+    "then_else": THEN + ODD + f"if %odd {{ }} else {{ {EARLY} }}\n",
+    "else_then": ELSE + ODD.replace("%k", "%got") + f"if %odd {{ {EARLY} }}\n",
+    "else_else": ELSE + ODD + f"%last = if %odd -> ({I32}) {{ yield %got : {I32} }} else {{ {EARLY} }}\n",
+    "three": THEN + ODD + f"if %odd {{ {EARLY} }}\n" + BIG + f"if %big {{ {EARLY} }}\n",
+}  # fmt: skip
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("name", SEVERAL)
+def test_an_iteration_may_end_for_several_reasons(name: str, gpu_name: str) -> None:
+    text = skipping(SEVERAL[name])
+    said = remarks(text, gpu_name)
+    assert "AS-0322" in said and "run ahead through shared memory" in said["AS-0307"]
+    for flags in ([0, 1, 1, 0, 1, 0, 1, 1], [0] * 8, [1] * 8):
+        got, count = launched(text, arguments(0, 8, flags), "emulator", gpu_name=gpu_name, check=True)
+        want, expected = launched(text, arguments(0, 8, flags), "reference")
+        assert np.array_equal(got, want) and count == expected, flags
+
+
+LOAD = f"%other, %to = load_ptr_tko weak %place : tile<ptr<i32>> -> {I32}, token\n"
+
+
+@pytest.mark.parametrize(
+    ("branches", "reason"),
+    [
+        (THEN.replace("%acc, %n", "%acc, %k") + ODD, "branches that end an iteration go on with other values"),
+        (THEN + LOAD + ODD.replace("%k", "%other"), "more than arithmetic stands between branches that end an iteration"),
+    ],
+)  # fmt: skip
+def test_reasons_that_do_not_become_one_are_told(branches: str, reason: str) -> None:
+    """A load behind a branch may be one that the branch guards."""
+    text = skipping(branches + f"if %odd {{ {EARLY} }}\n")
+    said = remarks(text, "sm_90")
+    assert said["AS-0320"].endswith(reason) and "AS-0322" not in said
+    flags = [0, 1, 1, 0, 1, 0, 1, 1]
+    got, count = launched(text, arguments(0, 8, flags), "emulator", check=True)
+    want, expected = launched(text, arguments(0, 8, flags), "reference")
+    assert np.array_equal(got, want) and count == expected
+
+
+def asked(first: str, then: str, other: str) -> str:
+    """The kernel with a condition that a branch makes."""
+    test = f"""{FLAG.replace("%wanted", "%flagged")}
+      {ODD}
+      %wanted = if {first} -> (tile<i1>) {{
+        {then} : tile<i1>
+      }} else {{
+        {other} : tile<i1>
+      }}"""
+    constants = "%yes = constant <i1: true> : tile<i1>\n    %no = constant <i1: false> : tile<i1>\n    %t = make_token"
+    return kernel(test).replace("%t = make_token", constants)
+
+
+SMALL = f"%small = cmpi less_than %k, %two, signed : {I32} -> tile<i1>\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "other"),
+    [
+        ("%flagged", "yield %odd", "yield %no"),
+        ("%flagged", "yield %yes", "yield %odd"),
+        ("%flagged", "yield %no", SMALL + "yield %small"),
+        ("%flagged", SMALL + "yield %small", "yield %yes"),
+        (
+            "%flagged",
+            f"%deep = if %odd -> (tile<i1>) {{ yield %no : tile<i1> }} else {{ {SMALL} yield %small : tile<i1> }} yield %deep",
+            "yield %no",
+        ),
+    ],
+)
+def test_a_condition_may_be_of_several(first: str, then: str, other: str) -> None:
+    """`&&` and `||`, of which the second part is asked for where the first does not say it."""
+    text = asked(first, then, other)
+    assert "AS-0322" in remarks(text, "sm_90")
+    for flags in ([0, 1, 1, 0, 1, 0, 1, 1], [0] * 8, [1] * 8):
+        got, count = launched(text, arguments(0, 8, flags), "emulator", check=True)
+        want, expected = launched(text, arguments(0, 8, flags), "reference")
+        assert np.array_equal(got, want) and count == expected, flags
+
+
+def test_a_condition_that_loads_where_another_holds_stays() -> None:
+    equal = f"%set = cmpi equal %other, %one, signed : {I32} -> tile<i1>\nyield %set"
+    text = asked("%odd", LOAD + equal, "yield %no")
+    assert "its condition needs nv_tileaa.if" in remarks(text, "sm_90")["AS-0320"]
 
 
 def test_what_stands_behind_early_ends_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

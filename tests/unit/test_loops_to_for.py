@@ -287,6 +287,27 @@ def meeting(
     }}"""
 
 
+def skipping_pairs(ends: str, when: str = "greater_than %sum, %far, signed") -> str:
+    """`meeting`, of which some steps end in front of their work."""
+    steps = [
+        f"%{name} = addi %{index}, %{by} {NSW}: tile<i32>"
+        for name, index, by in (("up", "i", "one"), ("down", "k", "minus"))
+    ]
+    loop = meeting("less_than_or_equal %i, %k, signed")
+    for step in steps:
+        loop = loop.replace(step, "")
+    return loop.replace(
+        "%s1 = muli",
+        "\n".join(steps)
+        + f"""
+        %skips = cmpi {when} : tile<i32> -> tile<i1>
+        if %skips {{
+          continue {ends} : {TYPES}, tile<i32>
+        }}
+        %s1 = muli""",
+    )
+
+
 # `for (..) { if ((i & 1) == 0) continue; work }`, and what of it is the value of a branch
 SKIPS = flagged("less_than %j, %n, signed").replace(
     work("%j"),
@@ -318,6 +339,14 @@ SKIPS_PLAIN = (
         {work()}""",
     )
     .replace(f"%up = addi %i, %one {NSW}: tile<i32>\n        continue", "continue")
+)
+LARGE = """%large = cmpi greater_than %sum, %far, signed : tile<i32> -> tile<i1>
+        if %large {{
+          continue {0}
+        }}
+        """
+SKIPS_TWICE = SKIPS.replace(
+    "%s1 = muli", LARGE.format(f"%two, %j, %zero : {TYPES}, tile<i32>") + "%s1 = muli"
 )
 # what nvcc leaves of a loop whose body loads through a lambda: the first time round, its tokens are chosen, too
 ORDERED = f"""%t0 = make_token : token
@@ -414,6 +443,7 @@ COUNTING = {
     "behind_step_of_an_argument": behind("greater_than_or_equal %up, %n, signed", "%p"),
     "skips": SKIPS,
     "skips_plain": SKIPS_PLAIN,
+    "skips_twice": SKIPS_TWICE,
     "together": together("less_than %j#0, %n, signed", "%one", "addi %k, %four"),
     "together_down": together("greater_than %j#0, %low, signed", "%minus3", "addi %k, %minus"),
     "together_behind": together("less_than %j#0, %n, signed", "%one", "muli %k, %three", "%j#1"),
@@ -469,6 +499,14 @@ COUNTING = {
         "%told = if", work() + "%told = if"
     ),
     "meeting_in_front": together("less_than_or_equal %j#0, %j#1, signed", "%one", f"addi %k, %minus {NSW}"),
+    "meeting_skips": skipping_pairs("%two, %up, %down"),
+    "meeting_skips_the_middle": skipping_pairs("%two, %up, %down", "greater_than_or_equal %i, %k, signed"),
+    "meeting_skips_in_front": together(
+        "less_than_or_equal %j#0, %j#1, signed", "%one", f"addi %k, %minus {NSW}", "%j#1"
+    ).replace("%s1 = muli", LARGE.format(f"%two, %j#0, %j#1, %zero : {TYPES}, {TYPES}") + "%s1 = muli"),
+    "together_skips": together("less_than %j#0, %n, signed", "%one", "muli %k, %three").replace(
+        "%s1 = muli", LARGE.format(f"%two, %j#0, %j#1, %zero : {TYPES}, {TYPES}") + "%s1 = muli"
+    ),
     "early": EARLY,
     "early_twice": EARLY_WRAPS,
     "do_early": EARLY_DO,
@@ -576,6 +614,7 @@ OTHERS = {
         "%s1 = muli %sum, %three", "%f = exti %flag signed : tile<i8> -> tile<i32>\n%s1 = muli %sum, %f"
     ),
     "wraps_down": counts("greater_than %i, %low, signed", "%minus", flags=""),
+    "meeting_skips_and_stays": skipping_pairs("%two, %up, %k"),
     "meeting_that_wraps": meeting("less_than_or_equal %i, %k, signed", flags=""),
     "meeting_unsigned": meeting("less_than_or_equal %i, %k, unsigned"),
     "meeting_by_one": meeting("less_than %i, %k, signed", "%two", "%one"),

@@ -58,6 +58,22 @@ def kernel(
 """
 
 
+def skipping(compare: str) -> str:
+    """`for (k = lo; k < hi; ++k) { STEP(k); if (COMPARE) continue; STEP(last - k); }`."""
+    text = kernel(compare)
+    start, end, ends = (text.index(word) for word in ("%next = if", "%up = addi", "break %acc"))
+    up, jump = text[end:ends].split("\n")[:2]
+    return f"""{text[:start]}{up}
+        if %more {{
+          continue %z0, %up : {F32}, tile<i32>
+        }}
+        %j = subi %seven, %k : tile<i32>
+        {step("%j", "%z0", 1)}
+        {jump.replace("%next", "%z1")}
+      }}
+      {text[ends:]}"""
+
+
 def loops_ahead(text: str, gpu_name: str = "sm_90") -> int:
     """How many loops have loads that run ahead."""
     found = tileiras.compile(text, gpu_name=gpu_name, remarks={"passed": "memory"}).diagnostics
@@ -80,6 +96,8 @@ SPLIT = {
     "bound_first": kernel("greater_than %m, %k, signed"),
     "from_there_on": kernel("greater_than_or_equal %k, %m, signed", "other work"),
     "second_half": kernel("greater_than_or_equal %k, %m, signed"),
+    "ends_from_there_on": skipping("greater_than_or_equal %k, %m, signed"),
+    "ends_below": skipping("less_than %k, %m, signed"),
     "unsigned": kernel("less_than %k, %m, unsigned", holds="less_than %k, %hi, unsigned"),
 }
 

@@ -133,6 +133,11 @@ def beside(work: Work) -> str | None:
     others = [op for op in body.ops[:-1] if op not in made]
     passes = ("yield", "join_tokens") if work.leaving else ("yield",)
     for op in others:
+        if op.spec.name == "if" and any(o.spec.name == "continue" for o in op.walk()):
+            between = body.ops[body.ops.index(op) + 1 : body.ops.index(branch)]
+            if all(computes(o) and not o.regions or o.spec.name == "join_tokens" for o in between):
+                return "branches that end an iteration go on with other values"
+            return "more than arithmetic stands between branches that end an iteration"
         if not all(computes(o) or o.spec.name in passes or loads_freely(o, work) for o in op.walk()):
             return f"{op.spec.full_name} is in every iteration, and not in the branch alone"
     loads = [op for op in blocks_of(branch)[work.side] if op.spec.name in PLAIN_LOADS]

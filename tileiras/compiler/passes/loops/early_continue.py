@@ -3,7 +3,8 @@
 Before: `for .. { if %c { continue %s }; load, load, mma; continue %next }`.
 After:  `for .. { %r = if %c { yield %s } else { load, load, mma; yield %next }; continue %r }`.
 
-Tokens that such a branch hands on as it got them are the ones from in front of the loop.
+Of several such branches one behind another, with nothing but arithmetic between them, the last one asks for all. Tokens that such
+a branch hands on as it got them are the ones from in front of the loop.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import TOKEN
+from tileiras.compiler.schedule.candidates import constant_int, is_outside
 from tileiras.compiler.schedule.left_out import blocks_of, has_work
+
+from .index_bounds import Before, movable
 
 
 def join(loop: Op) -> None:
@@ -25,12 +29,104 @@ def join(loop: Op) -> None:
         ends = [bool(side) and side[-1].spec.name == "continue" for side in blocks_of(branch)]
         if any(ends):  # what stands behind an earlier one ends iterations itself
             if ends.count(True) == 1 and has_work(ops[place + 1 : -1]):
+                ask_for_all(branch, ends.index(True))
                 take_in(branch, ends.index(True))
             return
 
 
-def take_in(branch: Op, leaves: int) -> None:
-    """Moves what follows a branch into its side that does not end the iteration."""
+def ask_for_all(branch: Op, leaves: int) -> None:
+    """Branches in front of one that ends an iteration do so in its place, as far as arithmetic alone stands between them."""
+    body = branch.block
+    assert body is not None
+    for op in reversed(body.ops[: body.ops.index(branch)]):
+        if (
+            not movable(op)
+            and op.spec.name not in ("join_tokens", "assume")
+            and not give_way(op, branch, leaves)
+        ):
+            return
+
+
+def give_way(earlier: Op, branch: Op, leaves: int) -> bool:
+    """Whether a branch that ends the iteration as a later one does gave way to that."""
+    if earlier.spec.name != "if":
+        return False
+    sides = blocks_of(earlier)
+    names = [[op.spec.name for op in side] for side in sides]
+    last = blocks_of(branch)[leaves]
+    if ["continue"] not in names or len(last) != 1:
+        return False
+    ending = names.index(["continue"])
+    if names[1 - ending] not in ([], ["yield"]):
+        return False
+    given = sides[1 - ending][0].operands if sides[1 - ending] else []
+    now = [given[v.index] if v.op is earlier else v for v in last[0].operands]
+    tokens: dict[int, list[Value]] = {}
+    for number, (one, other) in enumerate(zip(sides[ending][0].operands, now)):
+        if one is not other and one.type is TOKEN:
+            tokens[number] = [one, other]
+        elif one is not other and (constant_int(one) is None or constant_int(one) != constant_int(other)):
+            return False
+    for result, value in zip(earlier.results, list(given)):
+        result.replace_all_uses_with(value)
+    put = Before(branch)
+    for number, both in tokens.items():  # more order than was asked for, of what is there already
+        joined = create(tileaa.BY_NAME["join_tokens"], both, (TOKEN,), {}, (), branch.loc, (2,))
+        last[0].set_operand(number, put.anchor.block.insert_before(branch, joined).result)  # type: ignore[union-attr]
+    asked = earlier.operands[0]
+    if ending != leaves:
+        asked = put("xori", (asked, put.number(asked, 1)), asked.type)
+    branch.set_operand(0, put("andi" if leaves else "ori", (asked, branch.operands[0]), asked.type))
+    earlier.erase()
+    return True
+
+
+def ask_at_once(condition: Value, loop: Op) -> None:
+    """Branches that a condition of a loop asks in, as `&&` and `||` leave them, give way to arithmetic, where that alone is in
+    them."""
+    asked: dict[Op, None] = {}  # outer ones first
+    work, seen = [condition], {condition}
+    while work:
+        value = work.pop()
+        op = value.op
+        if op is None or is_outside(value, loop) or value.type != condition.type:
+            continue
+        fresh: list[Value] = list(op.operands) if op.spec.name in ("andi", "ori", "xori") else []
+        if op.spec.name == "if":
+            asked[op] = None
+            fresh = [v for side in blocks_of(op) if side for v in (*side[-1].operands, op.operands[0])]
+        fresh = [v for v in dict.fromkeys(fresh) if v not in seen]
+        seen.update(fresh)
+        work += fresh
+    for op in reversed(asked):
+        without_branch(op)
+
+
+def without_branch(branch: Op) -> None:
+    """Computes what a branch says about one of its sides, which the other one knows, in front of it."""
+    sides = blocks_of(branch)
+    if len(branch.results) != 1 or not all(side and side[-1].spec.name == "yield" for side in sides):
+        return
+    known = [constant_int(side[-1].operands[0]) for side in sides]
+    first = 0 if known[0] is not None else 1  # the side that is known
+    says, other = known[first], sides[1 - first]
+    if says is None or not all(movable(op) for op in other[:-1]):
+        return
+    asked = branch.operands[0]
+    put = Before(branch)
+    for op in other[:-1]:
+        op.block.ops.remove(op)  # type: ignore[union-attr]
+        branch.block.insert_before(branch, op)  # type: ignore[union-attr]
+    if first != (0 if says else 1):  # true where `asked` is not, or false where it is
+        asked = put("xori", (asked, put.number(asked, 1)), asked.type)
+    made = put("ori" if says else "andi", (asked, blocks_of(branch)[1 - first][-1].operands[0]), asked.type)
+    branch.results[0].replace_all_uses_with(made)
+    branch.erase()
+
+
+def take_in(branch: Op, leaves: int) -> Op:
+    """Moves what follows a branch into its side that does not end the iteration; the branch that has it. What both sides hand on
+    and is made in front of it, as the next index, goes on without the branch."""
     body = branch.block
     assert body is not None
     jump = body.ops[-1]
@@ -56,8 +152,11 @@ def take_in(branch: Op, leaves: int) -> None:
     body.insert_before(branch, made)
     branch.regions = []
     branch.erase()
+    ends = [side.ops[-1].operands for side in sides]
     for number, result in enumerate(made.results):
-        jump.set_operand(number, result)
+        alike = ends[0][number] is ends[1][number] and ends[0][number].op is not None
+        jump.set_operand(number, ends[0][number] if alike else result)
+    return made
 
 
 def keep_tokens(loop: Op) -> None:

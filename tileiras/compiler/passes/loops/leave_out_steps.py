@@ -26,7 +26,7 @@ from tileiras.compiler.passes.tileaa.facts import facts_of
 from tileiras.compiler.schedule.candidates import PLAIN_LOADS, SEARCH
 from tileiras.compiler.schedule.left_out import Work, blocks_of, branches_with_work, left_out, say
 
-from .early_continue import join, keep_tokens
+from .early_continue import ask_at_once, join, keep_tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,10 @@ class LeaveOutSteps(Pass):
             return True
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             join(loop)
-            if branches_with_work(loop):
+            branches = branches_with_work(loop)
+            for branch in branches:
+                ask_at_once(branch.operands[0], loop)
+            if branches:
                 keep_tokens(loop)
             found = left_out(loop)
             if found is not None:

@@ -41,6 +41,11 @@ class Body:
         self.early = early
         self.tests, self.shorts = all_of(branch.operands[0], negated)
 
+    @property
+    def behind(self) -> Op:
+        """The op in front of which stands what all jumps to the next iteration hand on: the last one where there is no other."""
+        return self.work[0] if self.skips else self.jump
+
     def passed(self, value: Value) -> Value:
         """A result of the branch as the region that does not jump has it; any other value as it is."""
         for branch, side in ((self.branch, self.taken), *reversed(self.early)):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 STEPS = (["addi", "yield"], ["subi", "yield"])
 # an index of so many bits that steps over a bound near the greatest number, and may, goes round for so long that nobody asks
 SELDOM = 32
+OWN_INDEX = "a `continue` goes on with an index of its own"
 WRAPS = "its index may wrap before it gets to its bound: nothing says that it does not overflow"
 
 

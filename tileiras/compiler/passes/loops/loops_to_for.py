@@ -30,7 +30,7 @@ from tileiras.compiler.schedule.candidates import PLAIN_LOADS, constant_int, is_
 
 from .index_bounds import Before, hoist, in_front, movable, unwound
 from .loop_body import Body, body_of, ops_of, position
-from .loop_index import Test, bit_of, chosen_index, flag_of, plain_index, test_of, told_index
+from .loop_index import OWN_INDEX, Test, bit_of, chosen_index, flag_of, plain_index, test_of, told_index
 from .meeting_indices import count_meeting
 from .split_at_bound import split_at_bound
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 COUNTS = frozenset(("cmpi", "addi", "subi", "continue", "break"))
 # why a loop is no `for`
 NO_INDEX = "its test is no comparison of an index that goes on by a number in each step"
-OWN_INDEX = "a `continue` goes on with an index of its own"
 NO_BOUND = "another test that ends it is not whether its index is above a number"
 LEFT_WITH = "what it is left with is no value of a whole number of steps"
 
@@ -146,6 +145,17 @@ class Counted:
         attrs = {"comparison_predicate": "not_equal", "signedness": "signed"}
         return put("cmpi", (first, put.number(first, 0)), TensorType(I1, (), None), attrs)
 
+    def idle(self, k: int) -> Op | None:
+        """The op by which a value goes on that nothing else uses, as an index that is computed from another one now."""
+        following, arg = self.body.jump.operands[k], self.loop.regions[0].block.args[k]
+        bump = following.op
+        if k == self.index or bump is None or not movable(bump) or self.loop.results[k].uses:
+            return None
+        jumps = {self.body.jump, *self.body.skips}
+        if any(user is not bump and user is not self.body.leave for user, _ in arg.uses):
+            return None
+        return bump if all(user in jumps and at == k for user, at in following.uses) else None
+
     def jump(self, old: Op, kept: list[int]) -> Op:
         """A jump to the next iteration, with what the `for` carries."""
         following = [old.operands[k] for k in kept]
@@ -159,7 +169,8 @@ class Counted:
         for test in (self.test, *self.early):
             in_front(test.bound, loop)
             in_front(test.step, loop)
-        kept = [k for k in range(len(loop.operands)) if k not in (self.index, self.flag)]
+        idle = {k: op for k in range(len(loop.operands)) if parts.skips and (op := self.idle(k)) is not None}
+        kept = [k for k in range(len(loop.operands)) if k not in (self.index, self.flag, *idle)]
         leaving = [parts.passed(v) for v in parts.leave.operands]
         inner = Block()
         counter = inner.add_arg(body.args[self.index].type)
@@ -178,7 +189,7 @@ class Counted:
             if value is self.left and result.uses and not behind:
                 behind[id(value)] = self.test.behind(self, lower, upper)
         args = [inner.add_arg(body.args[k].type, body.args[k].name) for k in kept]
-        gone = {self.chosen, *parts.shorts, *(branch for branch, _ in parts.early)} | {
+        gone = {self.chosen, *idle.values(), *parts.shorts, *(branch for branch, _ in parts.early)} | {
             op for op in parts.before if self.flag is not None and body.args[self.flag] in op.operands
         }
         if self.entered is not None:  # what is made of the flag has no other use
@@ -294,10 +305,11 @@ def count_plainly(loop: Op) -> None:
 
 def step_behind(loop: Op) -> None:
     """Several indices that go on in front of the test, but the first time round, go on behind the work, as those of
-    `for (i = 0, k = 0; i < n; ++i, k += 64)`. Each is an argument of the body then, as in a `while`."""
+    `for (i = 0, k = 0; i < n; ++i, k += 64)`; in front of it where a `continue` goes on, too. Each is an argument of
+    the body then, as in a `while`."""
     parts = body_of(loop)
     chosen = next((op for op in loop.regions[0].block.ops if op.regions), None)
-    if isinstance(parts, str) or parts.skips or chosen not in parts.before or chosen in parts.shorts:
+    if isinstance(parts, str) or chosen not in parts.before or chosen in parts.shorts:
         return
     assert chosen is not None
     if len(chosen.results) < 2 or any(r.type is TOKEN or r.type.elem is I1 for r in chosen.results):  # type: ignore[attr-defined]
@@ -309,19 +321,20 @@ def step_behind(loop: Op) -> None:
     places = [position(body, value) for value in start.operands]
     if here or start.spec.name != "yield" or again.spec.name != "yield" or not all(map(movable, steps)):
         return
-    if any(k is None or parts.jump.operands[k] is not r for k, r in zip(places, chosen.results)):
+    jumps = (parts.jump, *parts.skips)
+    if any(k is None or j.operands[k] is not r for k, r in zip(places, chosen.results) for j in jumps):
         return
     inside = {result for op in steps for result in op.results}
     for value in (*again.operands, *(v for op in steps for v in op.operands)):
         if value not in inside and not is_outside(value, loop) and position(body, value) not in places:
             return
-    where = parts.jump.block
-    assert where is not None
+    where = parts.behind
     for op in steps:
         chosen.regions[1].block.ops.remove(op)
-        where.insert_before(parts.jump, op)
+        where.block.insert_before(where, op)  # type: ignore[union-attr]
     for k, value in zip(places, list(again.operands)):
-        parts.jump.set_operand(k, value)  # type: ignore[arg-type]
+        for jump in jumps:
+            jump.set_operand(k, value)  # type: ignore[arg-type]
     for k, result in zip(places, chosen.results):
         result.replace_all_uses_with(body.args[k])  # type: ignore[index]
     condition = chosen.operands[0].op

@@ -18,7 +18,7 @@ from tileiras.compiler.schedule.candidates import constant_int, is_outside
 
 from .index_bounds import NEGATED, NO_SIGNED_WRAP, SWAPPED, Before
 from .loop_body import Body, body_of, position
-from .loop_index import WRAPS
+from .loop_index import OWN_INDEX, WRAPS
 
 FLAG = TensorType(I1, (), None)
 UNSIGNED = {"signedness": "unsigned"}
@@ -39,8 +39,12 @@ def count_meeting(loop: Op) -> bool | str:
         return False
     if any(position(body, v) is None or parts.jump.operands[v.index] is v for v in compare.operands):
         return False
-    if parts.skips:
-        return "a `continue` stands beside two indices that are compared with each other"
+    if any(
+        skip.operands[v.index] is not parts.jump.operands[v.index]
+        for skip in parts.skips
+        for v in compare.operands
+    ):
+        return OWN_INDEX
     if parts.early or len(parts.tests) != 1:
         return "it is left by another test, too, than that of two indices"
     found = _approach(loop, parts, compare)
@@ -118,10 +122,10 @@ def _carry(loop: Op, parts: Body, zero: Value, one: Value) -> Value:
     bump = create(
         tileaa.BY_NAME["addi"], (index, one), (zero.type,), {"overflow": "no_unsigned_wrap"}, (), loop.loc
     )
-    where = parts.jump.block
-    assert where is not None
-    where.insert_before(parts.jump, bump)
-    for op, value in ((loop, zero), (parts.jump, bump.result), (parts.leave, index)):
+    where = parts.behind
+    where.block.insert_before(where, bump)  # type: ignore[union-attr]
+    jumps = [(jump, bump.result) for jump in (parts.jump, *parts.skips)]
+    for op, value in ((loop, zero), *jumps, (parts.leave, index)):
         value.uses.append((op, len(op.operands)))
         op.operands.append(value)
         op.segments = (len(op.operands),)

@@ -15,6 +15,7 @@ from tileiras.compiler.schedule.candidates import EXITS, constant_int, is_outsid
 from tileiras.compiler.schedule.left_out import blocks_of, has_work
 from tileiras.compiler.target.products import PRODUCTS
 
+from .early_continue import take_in
 from .index_bounds import SWAPPED, Before
 
 SIDES = {"less_than": 0, "greater_than_or_equal": 1}  # which side of a branch runs below the bound
@@ -30,6 +31,9 @@ def split_at_bound(loop: Op) -> bool | str:
     for branch in body.ops:
         found = _bound_of(branch, loop)
         if not isinstance(found, str):
+            ending = _ending(branch)
+            if ending is not None:
+                branch = take_in(branch, ending)
             _split(loop, branch, *found)
             return True
         why = why or found
@@ -39,14 +43,21 @@ def split_at_bound(loop: Op) -> bool | str:
 def _bound_of(branch: Op, loop: Op) -> tuple[Value, int] | str:
     """(the bound below which a branch of a loop's body runs one of its sides, this side); why there is none, where it asks for
     the index."""
-    if branch.spec.name != "if" or not any(map(has_work, blocks_of(branch))):
+    if branch.spec.name != "if":
+        return ""
+    if _ending(branch) is not None:  # the rest of the iteration is its other side
+        ops = loop.regions[0].block.ops
+        place = ops.index(branch)
+        if not has_work(ops[place + 1 : -1]) or not any(op.spec.name in PRODUCTS for op in ops[:place]):
+            return ""
+    elif not any(map(has_work, blocks_of(branch))):
         return ""
     compare, counter = branch.operands[0].op, loop.regions[0].block.args[0]
     if compare is None or compare.spec.name != "cmpi" or counter not in compare.operands:
         return ""
     if constant_int(loop.operands[2]) != 1:
         return "the step of the loop is not 1"
-    if any(op.spec.name in EXITS or op.spec.name == "continue" for op in branch.walk()):
+    if _ending(branch) is None and any(op.spec.name in {*EXITS, "continue"} for op in branch.walk()):
         return "the branch leaves the loop, or ends a step"
     if compare.attr("signedness") != ("unsigned" if loop.attr("unsignedCmp") else "signed"):
         return "the branch compares the index with another sign than the loop"
@@ -58,6 +69,12 @@ def _bound_of(branch: Op, loop: Op) -> tuple[Value, int] | str:
     if not is_outside(bound, loop):
         return "what the branch holds the index against is made in the loop"
     return bound, SIDES[predicate]
+
+
+def _ending(branch: Op) -> int | None:
+    """Which side of a branch does nothing but end the iteration."""
+    names = [[op.spec.name for op in side] for side in blocks_of(branch)]
+    return names.index(["continue"]) if ["continue"] in names and names != [["continue"]] * 2 else None
 
 
 def _split(loop: Op, branch: Op, bound: Value, below: int) -> None:
