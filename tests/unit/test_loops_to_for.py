@@ -345,6 +345,15 @@ LARGE = """%large = cmpi greater_than %sum, %far, signed : tile<i32> -> tile<i1>
           continue {0}
         }}
         """
+SKIPS_ALONE = counts("less_than %i, %n, signed", "%one").replace(
+    "%s1 = muli",
+    f"""%large = cmpi greater_than %sum, %far, signed : tile<i32> -> tile<i1>
+        if %large {{
+          %u = addi %i, %one {NSW}: tile<i32>
+          continue %two, %u : {TYPES}
+        }}
+        %s1 = muli""",
+)
 SKIPS_TWICE = SKIPS.replace(
     "%s1 = muli", LARGE.format(f"%two, %j, %zero : {TYPES}, tile<i32>") + "%s1 = muli"
 )
@@ -444,6 +453,10 @@ COUNTING = {
     "skips": SKIPS,
     "skips_plain": SKIPS_PLAIN,
     "skips_twice": SKIPS_TWICE,
+    "skips_alone": SKIPS_ALONE,
+    "skips_alone_behind_a_branch": SKIPS_ALONE.replace("if %large {", "%same = if %large -> (tile<i32>) {")
+    .replace("}\n        %s1", "} else {\n          yield %i : tile<i32>\n        }\n        %s1")
+    .replace("%up = addi %i,", "%up = addi %same,"),
     "together": together("less_than %j#0, %n, signed", "%one", "addi %k, %four"),
     "together_down": together("greater_than %j#0, %low, signed", "%minus3", "addi %k, %minus"),
     "together_behind": together("less_than %j#0, %n, signed", "%one", "muli %k, %three", "%j#1"),

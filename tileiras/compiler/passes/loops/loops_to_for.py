@@ -32,6 +32,7 @@ from .index_bounds import Before, hoist, in_front, movable, unwound
 from .loop_body import Body, body_of, ops_of, position
 from .loop_index import OWN_INDEX, Test, bit_of, chosen_index, flag_of, plain_index, test_of, told_index
 from .meeting_indices import count_meeting
+from .share_steps import share_steps
 from .split_at_bound import split_at_bound
 
 TYPE_CHECKING = False
@@ -65,6 +66,9 @@ class LoopsToFor(Pass):
             step_behind(loop)
             meets = count_meeting(loop)
             found = counted(loop)
+            if isinstance(found, str) and share_steps(loop):
+                meets = count_meeting(loop)
+                found = counted(loop)
             if isinstance(found, str):
                 if loads_tiles(loop):
                     context.remark(D.STAYS_A_LOOP, loop, reason=meets if isinstance(meets, str) else found)
