@@ -153,11 +153,12 @@ class Counted:
         """The op by which a value goes on that nothing else uses, as an index that is computed from another one now."""
         following, arg = self.body.jump.operands[k], self.loop.regions[0].block.args[k]
         bump = following.op
-        if k == self.index or bump is None or not movable(bump) or self.loop.results[k].uses:
+        if k == self.index or bump is None or not movable(bump):
             return None
+        for user, at in arg.uses:
+            if user is not bump and (user is not self.body.leave or self.loop.results[at].uses):
+                return None
         jumps = {self.body.jump, *self.body.skips}
-        if any(user is not bump and user is not self.body.leave for user, _ in arg.uses):
-            return None
         return bump if all(user in jumps and at == k for user, at in following.uses) else None
 
     def jump(self, old: Op, kept: list[int]) -> Op:
