@@ -253,6 +253,13 @@ def test_an_iteration_that_ends_early_is_one_without_work(branch: str) -> None:
         assert np.array_equal(got, want) and count == expected == 3
 
 
+EITHER = f"""%either = if %odd -> (tile<i1>) {{
+        yield %yes : tile<i1>
+      }} else {{
+        %small = cmpi less_than %k, %two, signed : {I32} -> tile<i1>
+        yield %small : tile<i1>
+      }}
+"""
 BIG = f"%big = cmpi less_than %two, %k, signed : {I32} -> tile<i1>\n"
 
 SEVERAL = {
@@ -260,6 +267,8 @@ SEVERAL = {
     "then_else": THEN + ODD + f"if %odd {{ }} else {{ {EARLY} }}\n",
     "else_then": ELSE + ODD.replace("%k", "%got") + f"if %odd {{ {EARLY} }}\n",
     "else_else": ELSE + ODD + f"%last = if %odd -> ({I32}) {{ yield %got : {I32} }} else {{ {EARLY} }}\n",
+    "then_either": THEN + ODD + EITHER + f"if %either {{ {EARLY} }}\n",
+    "either_then": ODD + EITHER + f"if %either {{ {EARLY} }}\n" + THEN,
     "three": THEN + ODD + f"if %odd {{ {EARLY} }}\n" + BIG + f"if %big {{ {EARLY} }}\n",
 }  # fmt: skip
 

@@ -29,25 +29,24 @@ def join(loop: Op) -> None:
         ends = [bool(side) and side[-1].spec.name == "continue" for side in blocks_of(branch)]
         if any(ends):  # what stands behind an earlier one ends iterations itself
             if ends.count(True) == 1 and has_work(ops[place + 1 : -1]):
-                ask_for_all(branch, ends.index(True))
+                ask_for_all(branch, ends.index(True), loop)
                 take_in(branch, ends.index(True))
             return
 
 
-def ask_for_all(branch: Op, leaves: int) -> None:
+def ask_for_all(branch: Op, leaves: int, loop: Op) -> None:
     """Branches in front of one that ends an iteration do so in its place, as far as arithmetic alone stands between them."""
     body = branch.block
     assert body is not None
+    ask_at_once(branch.operands[0], loop)
     for op in reversed(body.ops[: body.ops.index(branch)]):
-        if (
-            not movable(op)
-            and op.spec.name not in ("join_tokens", "assume")
-            and not give_way(op, branch, leaves)
-        ):
+        if op.block is None or movable(op) or op.spec.name in ("join_tokens", "assume"):
+            continue
+        if not give_way(op, branch, leaves, loop):
             return
 
 
-def give_way(earlier: Op, branch: Op, leaves: int) -> bool:
+def give_way(earlier: Op, branch: Op, leaves: int, loop: Op) -> bool:
     """Whether a branch that ends the iteration as a later one does gave way to that."""
     if earlier.spec.name != "if":
         return False
@@ -73,6 +72,7 @@ def give_way(earlier: Op, branch: Op, leaves: int) -> bool:
     for number, both in tokens.items():  # more order than was asked for, of what is there already
         joined = create(tileaa.BY_NAME["join_tokens"], both, (TOKEN,), {}, (), branch.loc, (2,))
         last[0].set_operand(number, put.anchor.block.insert_before(branch, joined).result)  # type: ignore[union-attr]
+    ask_at_once(earlier.operands[0], loop)
     asked = earlier.operands[0]
     if ending != leaves:
         asked = put("xori", (asked, put.number(asked, 1)), asked.type)
