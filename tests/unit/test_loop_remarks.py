@@ -11,7 +11,7 @@ import tileiras
 from tests.unit.test_loops_to_for import COUNTING, OTHERS, module
 from tests.unit.test_split_at_bound import kernel
 
-COUNTED, STAYS, SPLIT, ONE = "AA-0329", "AA-0330", "AA-0331", "AA-0332"
+COUNTED, STAYS, SPLIT, ONE, BOUND = "AA-0329", "AA-0330", "AA-0331", "AA-0332", "AA-0316"
 PLACES = """%steps = iota : tile<4xi32>
     %o1 = reshape %o : tile<ptr<i32>> -> tile<1xptr<i32>>
     %o4 = broadcast %o1 : tile<1xptr<i32>> -> tile<4xptr<i32>>
@@ -29,7 +29,7 @@ def said(text: str) -> list[tuple[str, str, int]]:
     """(code, message, line) of what the pass said."""
     asked = {"passed": "memory", "missed": "memory"}
     found = tileiras.compile(text, gpu_name="sm_80", remarks=asked).diagnostics
-    codes = (COUNTED, STAYS, SPLIT, ONE)
+    codes = (COUNTED, STAYS, SPLIT, ONE, BOUND)
     return [(d.diag.code, d.message, d.loc.line) for d in found if d.diag.code in codes]
 
 
@@ -61,10 +61,17 @@ def test_a_loop_with_an_index_of_its_own_has_one_remark(name: str, how: str) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["while", "first", "do", "skips", "together", "both", "asked", "early", "behind", "unlike"]
+    "name", ["while", "first", "do", "skips", "together", "both", "asked", "behind", "unlike"]
 )
 def test_what_goes_up_by_its_own_index_has_none(name: str) -> None:
     assert said(loads(COUNTING[name])) == []
+
+
+@pytest.mark.parametrize("name", ["early", "early_twice", "do_early"])
+def test_a_break_that_is_a_bound_has_one_remark(name: str) -> None:
+    text = loads(COUNTING[name])
+    message = "the loop ends at a bound where a test of its index left it"
+    assert said(text) == [(BOUND, message, line_of(text, "= loop "))]
 
 
 WRAPS = "its index may wrap before it gets to its bound: nothing says that it does not overflow"

@@ -734,8 +734,8 @@ BREAK_IS_A_BOUND = Diag(
     WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
 """
-cause: A remark: a loop carries whether it was left, and a comparison of its index says so. Where that will be is computed in front
-of the loop, so that its loads run ahead.
+cause: A remark: a loop carries whether it was left, or has a `break`, where a comparison of its index says so. When that will be is
+computed in front of the loop, so that its loads run ahead.
 remedy: Nothing is wrong.
 
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all

@@ -76,6 +76,8 @@ class LoopsToFor(Pass):
             how = "its two indices go towards each other" if meets is True else "its index goes down"
             if meets is True or found.test.by < 0:
                 context.remark(D.COUNTED, loop, how=how)
+            if found.body.early:
+                context.remark(D.BREAK_IS_A_BOUND, loop)
             found.rewrite()
         for op in reversed(
             [op for op in func.walk() if op.spec.name == "for"]
