@@ -262,6 +262,22 @@ EITHER = f"""%either = if %odd -> (tile<i1>) {{
 """
 BIG = f"%big = cmpi less_than %two, %k, signed : {I32} -> tile<i1>\n"
 
+LOAD = f"%other, %to = load_ptr_tko weak %place : tile<ptr<i32>> -> {I32}, token\n"
+# reads far behind the flags where the iteration has ended
+FAR = f"""%huge = constant <i32: 1000000> : {I32}
+      %where = select %wanted, %k, %huge : tile<i1>, {I32}
+      %there = offset %flags, %where : tile<ptr<i32>>, {I32} -> tile<ptr<i32>>
+      {LOAD.replace("%place", "%there")}"""
+# and far where only a second branch lets it
+FURTHER = f"""%least = mini %other, %one signed : {I32}
+      %gap = muli %least, %huge : {I32}
+      %away = muli %gap, %bit : {I32}
+      %beyond = offset %there, %away : tile<ptr<i32>>, {I32} -> tile<ptr<i32>>
+      %last, %tl = load_ptr_tko weak %beyond : tile<ptr<i32>> -> {I32}, token
+      %most = cmpi equal %last, %two, signed : {I32} -> tile<i1>
+      """
+IS = f"%is = cmpi not_equal %{{0}}, %{{1}}, signed : {I32} -> tile<i1>\n"
+
 SEVERAL = {
     "then_then": THEN + ODD + f"if %odd {{ {EARLY} }}\n",
     "then_else": THEN + ODD + f"if %odd {{ }} else {{ {EARLY} }}\n",
@@ -269,6 +285,10 @@ SEVERAL = {
     "else_else": ELSE + ODD + f"%last = if %odd -> ({I32}) {{ yield %got : {I32} }} else {{ {EARLY} }}\n",
     "then_either": THEN + ODD + EITHER + f"if %either {{ {EARLY} }}\n",
     "either_then": ODD + EITHER + f"if %either {{ {EARLY} }}\n" + THEN,
+    "load_between": THEN + FAR + IS.format("other", "one") + f"if %is {{ {EARLY} }}\n",
+    "load_between_other_sides": ELSE + FAR + IS.format("other", "two") + f"if %is {{ }} else {{ {EARLY} }}\n",
+    "load_between_opposite_sides": THEN + FAR + IS.format("other", "two") + f"if %is {{ }} else {{ {EARLY} }}\n",
+    "loads_between_three": THEN + FAR + ODD + f"if %odd {{ {EARLY} }}\n" + FURTHER + f"if %most {{ {EARLY} }}\n",
     "three": THEN + ODD + f"if %odd {{ {EARLY} }}\n" + BIG + f"if %big {{ {EARLY} }}\n",
 }  # fmt: skip
 
@@ -286,18 +306,15 @@ def test_an_iteration_may_end_for_several_reasons(name: str, gpu_name: str) -> N
         assert np.array_equal(got, want) and count == expected, flags
 
 
-LOAD = f"%other, %to = load_ptr_tko weak %place : tile<ptr<i32>> -> {I32}, token\n"
-
-
 @pytest.mark.parametrize(
     ("branches", "reason"),
     [
         (THEN.replace("%acc, %n", "%acc, %k") + ODD, "branches that end an iteration go on with other values"),
-        (THEN + LOAD + ODD.replace("%k", "%other"), "more than arithmetic stands between branches that end an iteration"),
+        (THEN + 'assert %yes, "told" : tile<i1>\n' + ODD,
+         "more than arithmetic and loads of numbers stands between branches that end an iteration"),
     ],
 )  # fmt: skip
 def test_reasons_that_do_not_become_one_are_told(branches: str, reason: str) -> None:
-    """A load behind a branch may be one that the branch guards."""
     text = skipping(branches + f"if %odd {{ {EARLY} }}\n")
     said = remarks(text, "sm_90")
     assert said["AS-0320"].endswith(reason) and "AS-0322" not in said

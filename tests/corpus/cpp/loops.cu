@@ -106,3 +106,24 @@ extern "C" __tile_global__ void loop_skipped_alone(const __nv_bfloat16 *a, const
   }
   blocks<64, 64>(c, m, n).store_masked(acc, i, j);
 }
+
+// A second table is read where the first one lets it, and both are written behind the loop.
+extern "C" __tile_global__ void loop_skipped_between(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c, int *kept, int *more,
+                                                     int m, int n, int k) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y;
+  kept = kept + i * 8, more = more + i * 4;
+  auto acc = ct::zeros<tile<float, 64, 64>>();
+  auto av = blocks<64, 32>(a, m, k);
+  auto bv = blocks<32, 64>(b, k, n);
+  for (int s = 0; s < (k + 31) / 32; ++s) {
+    int at = kept[s];
+    if (at < 0) continue;
+    int takes = more[at];
+    if (takes == 0) continue;
+    acc = ct::mma(av.load_masked(i, s), bv.load_masked(s, j), acc) * float(takes);
+  }
+  kept[0] = 7, more[0] = 8;
+  blocks<64, 64>(c, m, n).store_masked(acc, i, j);
+}

@@ -119,7 +119,7 @@ def tested(work: Work) -> str | None:
         if op.spec.name in PLAIN_LOADS:
             if not loads_freely(op, work):
                 return "its condition is loaded in an order with accesses of the loop"
-        elif op.regions or not computes(op):
+        elif not guards(op, work) and (op.regions or not computes(op)):
             return f"its condition needs {op.spec.full_name}"
         if getattr(op.results[0].type, "shape", ()):
             return "its condition looks at a tile"
@@ -137,7 +137,7 @@ def beside(work: Work) -> str | None:
             between = body.ops[body.ops.index(op) + 1 : body.ops.index(branch)]
             if all(computes(o) and not o.regions or o.spec.name == "join_tokens" for o in between):
                 return "branches that end an iteration go on with other values"
-            return "more than arithmetic stands between branches that end an iteration"
+            return "more than arithmetic and loads of numbers stands between branches that end an iteration"
         if not all(computes(o) or o.spec.name in passes or loads_freely(o, work) for o in op.walk()):
             return f"{op.spec.full_name} is in every iteration, and not in the branch alone"
     loads = [op for op in blocks_of(branch)[work.side] if op.spec.name in PLAIN_LOADS]
@@ -146,8 +146,25 @@ def beside(work: Work) -> str | None:
     inside = [*captured(branch)][1:]
     wanted = set(backward([*inside, *captured_by([*others, *work.steps])], body)[0])
     work.shared = [op for op in work.test if op in wanted]
-    work.seen = [op for op in work.shared if op.spec.name in PLAIN_LOADS and is_number(op.results[0])]
+    work.seen = [
+        op for op in work.shared if (op.regions or op.spec.name in PLAIN_LOADS) and is_number(op.results[0])
+    ]
     return None
+
+
+def guards(op: Op, work: Work) -> bool:
+    """Whether an op is a branch around the load of a number, and says another one where it is not taken."""
+    if (
+        op.spec.name != "if"
+        or not is_number(op.results[0])
+        or any(r.type is not TOKEN for r in op.results[1:])
+    ):
+        return False
+    inside = [inner for inner in op.walk() if inner is not op]
+    return all(
+        inner.spec.name == "yield" or computes(inner) and not inner.regions or loads_freely(inner, work)
+        for inner in inside
+    )
 
 
 def loads_freely(op: Op, work: Work) -> bool:

@@ -3,8 +3,8 @@
 Before: `for .. { if %c { continue %s }; load, load, mma; continue %next }`.
 After:  `for .. { %r = if %c { yield %s } else { load, load, mma; yield %next }; continue %r }`.
 
-Of several such branches one behind another, with nothing but arithmetic between them, the last one asks for all. Tokens that such
-a branch hands on as it got them are the ones from in front of the loop.
+Of several such branches one behind another, with nothing but arithmetic and loads of numbers between them, the last one asks for
+all. Tokens that such a branch hands on as it got them are the ones from in front of the loop.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.types import TOKEN
-from tileiras.compiler.schedule.candidates import constant_int, is_outside
-from tileiras.compiler.schedule.left_out import blocks_of, has_work
+from tileiras.compiler.schedule.candidates import PLAIN_LOADS, constant_int, is_outside, ordered_in
+from tileiras.compiler.schedule.left_out import blocks_of, has_work, is_number
 
 from .index_bounds import Before, movable
 
@@ -35,29 +35,76 @@ def join(loop: Op) -> None:
 
 
 def ask_for_all(branch: Op, leaves: int, loop: Op) -> None:
-    """Branches in front of one that ends an iteration do so in its place, as far as arithmetic alone stands between them."""
+    """Branches in front of one that ends an iteration do so in its place, as far as arithmetic, and loads of numbers, alone stand
+    between them. These loads have branches of their own then: what ends an iteration may keep them from reading out of bounds."""
     body = branch.block
     assert body is not None
     ask_at_once(branch.operands[0], loop)
+    loads: list[Op] = []
+    guards: list[Op] = []
     for op in reversed(body.ops[: body.ops.index(branch)]):
         if op.block is None or movable(op) or op.spec.name in ("join_tokens", "assume"):
             continue
-        if not give_way(op, branch, leaves, loop):
+        if loads_number(op, loop):
+            loads.append(op)
+            continue
+        asked = give_way(op, branch, leaves, loop)
+        if asked is None:
             return
+        for guard in guards:
+            both = (asked, guard.operands[0])
+            guard.set_operand(0, Before(guard)("andi" if leaves else "ori", both, asked.type))
+        guards += [guarded(load, asked, leaves) for load in loads]
+        loads = []
 
 
-def give_way(earlier: Op, branch: Op, leaves: int, loop: Op) -> bool:
-    """Whether a branch that ends the iteration as a later one does gave way to that."""
-    if earlier.spec.name != "if":
+def loads_number(op: Op, loop: Op) -> bool:
+    """Whether an op is a weak load of a number that waits for nothing in its loop."""
+    if op.spec.name not in PLAIN_LOADS or op.attr("memory_ordering_semantics") != "weak":
         return False
+    return is_number(op.results[0]) and not any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands)
+
+
+def guarded(load: Op, asked: Value, leaves: int) -> Op:
+    """A branch in place of a load, which loads where the iteration goes on, and says zero elsewhere."""
+    block = load.block
+    assert block is not None
+    anchor = block.ops[block.ops.index(load) + 1]
+    ended, goes = Block(), Block()
+    given = [value for value in load.results if value.uses]
+    uses = [list(value.uses) for value in given]
+    instead = [
+        Before(load).number(value, 0)
+        if value.type is not TOKEN
+        else ended.append(create(tileaa.BY_NAME["make_token"], (), (TOKEN,), {}, (), load.loc)).result
+        for value in given
+    ]
+    block.ops.remove(load)
+    goes.append(load)
+    for side, values in ((goes, given), (ended, instead)):
+        side.append(create(tileaa.BY_NAME["yield"], values, (), {}, (), load.loc, (len(values),)))
+    regions = [Region([side]) for side in ((goes, ended) if leaves else (ended, goes))]
+    types = [value.type for value in given]
+    made = create(tileaa.BY_NAME["if"], (asked,), types, {}, regions, load.loc)
+    block.insert_before(anchor, made)
+    for result, users in zip(made.results, uses):
+        for user, k in users:
+            user.set_operand(k, result)
+    return made
+
+
+def give_way(earlier: Op, branch: Op, leaves: int, loop: Op) -> Value | None:
+    """What a branch asked that ends the iteration as a later one does, and gave way to that; None where it does not."""
+    if earlier.spec.name != "if":
+        return None
     sides = blocks_of(earlier)
     names = [[op.spec.name for op in side] for side in sides]
     last = blocks_of(branch)[leaves]
     if ["continue"] not in names or len(last) != 1:
-        return False
+        return None
     ending = names.index(["continue"])
     if names[1 - ending] not in ([], ["yield"]):
-        return False
+        return None
     given = sides[1 - ending][0].operands if sides[1 - ending] else []
     now = [given[v.index] if v.op is earlier else v for v in last[0].operands]
     tokens: dict[int, list[Value]] = {}
@@ -65,7 +112,7 @@ def give_way(earlier: Op, branch: Op, leaves: int, loop: Op) -> bool:
         if one is not other and one.type is TOKEN:
             tokens[number] = [one, other]
         elif one is not other and (constant_int(one) is None or constant_int(one) != constant_int(other)):
-            return False
+            return None
     for result, value in zip(earlier.results, list(given)):
         result.replace_all_uses_with(value)
     put = Before(branch)
@@ -75,10 +122,11 @@ def give_way(earlier: Op, branch: Op, leaves: int, loop: Op) -> bool:
     ask_at_once(earlier.operands[0], loop)
     asked = earlier.operands[0]
     if ending != leaves:
-        asked = put("xori", (asked, put.number(asked, 1)), asked.type)
+        first = Before(earlier)
+        asked = first("xori", (asked, first.number(asked, 1)), asked.type)
     branch.set_operand(0, put("andi" if leaves else "ori", (asked, branch.operands[0]), asked.type))
     earlier.erase()
-    return True
+    return asked
 
 
 def ask_at_once(condition: Value, loop: Op) -> None:

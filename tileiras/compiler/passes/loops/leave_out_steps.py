@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
-from tileiras.compiler.ir.clone import clone_into
+from tileiras.compiler.ir.clone import clone_into, clone_op
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
@@ -107,10 +107,16 @@ class Steps:
         args = {self.body.args[n + 1]: value for n, value in zip(self.work.stepped, stepped)}
         return {self.body.args[0]: counter, **args}
 
-    def test(self, block: Block, counter: Value, stepped: list[Value]) -> tuple[Value, list[Value]]:
-        """Whether an iteration has work, and what the work needs of what was loaded to know that."""
+    def test(
+        self, block: Block, counter: Value, stepped: list[Value], ordered: bool = False
+    ) -> tuple[Value, list[Value]]:
+        """Whether an iteration has work, and what the work needs of what was loaded to know that. `ordered`: with the tokens of
+        loads in branches."""
         values = self.given(counter, stepped)
-        clone_into(block, self.work.test, values)
+        for op in self.work.test:
+            made = block.append(clone_op(op, values))
+            if not ordered and op.regions:
+                unordered(made)
         condition = self.work.branch.operands[0]
         has = values.get(condition, condition)
         if self.work.side:
@@ -159,10 +165,14 @@ class Steps:
         def fill(block: Block) -> None:
             counter, number, *stepped = block.args
             tokens = [stepped.pop() for _ in leaving]
-            has, _ = self.test(block, counter, stepped)
+            has, _ = self.test(block, counter, stepped, bool(tokens))
             one = self.make(block, "exti", (has,), self.type, {"signedness": "unsigned"})
             more = self.make(block, "addi", (number, one), self.type, {"overflow": "none"})
-            loads = [op.results[1] for op in block.ops if op.spec.name in PLAIN_LOADS]
+            loads = [
+                op.results[1]
+                for op in block.ops
+                if op.spec.name in PLAIN_LOADS or op.regions and len(op.results) > 1
+            ]
             joined = [self.joined(block, [token, *loads]) for token in tokens]
             self.end(block, "continue", [more, *self.following(block, counter, stepped), *joined])
 
@@ -286,8 +296,18 @@ class Steps:
         joins = [
             op for op in (*body.ops, *blocks_of(work.branch)[work.side]) if op.spec.name == "join_tokens"
         ]
-        asked = [op for op in work.test if op.spec.name in PLAIN_LOADS]
+        asked = [op for op in work.test if op.spec.name in PLAIN_LOADS or op.regions and len(op.results) > 1]
         values.update({arg: self.asked for arg in body.args if arg.type is TOKEN})
         values.update({op.result: self.asked for op in joins})
         values.update({op.results[1]: self.asked for op in asked})
         return set(joins)
+
+
+def unordered(branch: Op) -> None:
+    """Takes the tokens out of what a branch hands on, where it has a number in front of them."""
+    for region in branch.regions:
+        end = region.block.ops[-1]
+        made = create(end.spec, end.operands[:1], (), {}, (), end.loc, (1,))
+        region.block.insert_before(end, made)
+        end.erase()
+    del branch.results[1:]
