@@ -364,9 +364,23 @@ def test_a_condition_may_be_of_several(first: str, then: str, other: str) -> Non
         assert np.array_equal(got, want) and count == expected, flags
 
 
-def test_a_condition_that_loads_where_another_holds_stays() -> None:
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_a_condition_may_load_where_another_holds(gpu_name: str) -> None:
+    """`wanted && flags[..] == 1`, which reads far behind the flags where it is not wanted."""
+    load = FAR.replace("%wanted", "%flagged")
     equal = f"%set = cmpi equal %other, %one, signed : {I32} -> tile<i1>\nyield %set"
-    text = asked("%odd", LOAD + equal, "yield %no")
+    text = asked("%flagged", load + equal, "yield %no")
+    assert "AS-0322" in remarks(text, gpu_name)
+    for flags in ([0, 1, 2, 0, 1, 0, 1, 1], [0] * 8, [1] * 8):
+        got, count = launched(text, arguments(0, 8, flags), "emulator", gpu_name=gpu_name, check=True)
+        want, expected = launched(text, arguments(0, 8, flags), "reference")
+        assert np.array_equal(got, want) and count == expected == flags.count(1), flags
+
+
+def test_a_condition_that_loads_in_order_stays() -> None:
+    load = LOAD.replace("weak", "relaxed device")
+    equal = f"%set = cmpi equal %other, %one, signed : {I32} -> tile<i1>\nyield %set"
+    text = asked("%odd", load + equal, "yield %no")
     assert "its condition needs nv_tileaa.if" in remarks(text, "sm_90")["AS-0320"]
 
 
