@@ -125,6 +125,14 @@ def test_operands_meet_one_number_in_their_fragments(gpu_name: str) -> None:
     assert "st.shared" not in loop and loop.count("bar.sync") == 1 and "cp.async.wait_group 0" not in loop
 
 
+@pytest.mark.parametrize("name", ["staged_converted_where_positive", "staged_converted_where_positive_tn"])
+def test_a_left_operand_of_two_loads_goes_to_wgmma_from_registers(name: str) -> None:
+    """Back in shared memory it would need a place of its own, and a barrier in each step."""
+    copies, works = loops_that_arrive(ptx(name, "sm_90"))
+    assert "wgmma.mma_async" in works
+    assert "bar.sync" not in copies + works and "st.shared" not in copies + works
+
+
 def test_warpgroups_share_out_the_columns_of_a_latent() -> None:
     """64 heads of 512 columns: sums of 64x256 a warpgroup."""
     text = ptx("staged_latent_attention_64", "sm_90")

@@ -1053,6 +1053,20 @@ converted(
     lambda a, b, c, f: {2: (np.maximum(wide(a)[0], 0) @ (wide(b)[0] * float(f))).astype("f4")},
     **F32,
 )  # fmt: skip
+for name, turned in (("", 0), ("_tn", 1)):
+    converted(
+        f"staged_converted_where_positive{name}",
+        "gradient_where_positive",
+        [A("bf16", 2), A("bf16", 2), A("bf16", 2), A("f32", 2), 128, 128, 64, turned],
+        (2, 2),
+        lambda rng, s=(208, 144) if turned else (144, 208): (
+            uniform(rng, s, "bf16"), uniform(rng, s, "bf16"), uniform(rng, (144, 208), "bf16"), like((144, 144)),
+        ),
+        lambda g, y, w, c, t=turned: {
+            3: ((wide(g)[0].T * (wide(y)[0].T > 0) if t else wide(g)[0] * (wide(y)[0] > 0)) @ wide(w)[0].T).astype("f4")
+        },
+        **F32,
+    )  # fmt: skip
 
 sums(
     "staged_sums_on_the_way",

@@ -191,3 +191,21 @@ def sums_on_the_way(a, r, g, b, f, c, M: Const, N: Const, K: Const):
         y = ct.load(b, (k, j), (K, N), padding_mode=ZERO) * ct.load(f, (j,), (N,), padding_mode=ZERO)[None, :]
         acc = ct.mma(x, y, acc)
     ct.store(c, (i, j), acc)
+
+
+@ct.kernel
+def gradient_where_positive(dy, y, w, dx, M: Const, N: Const, K: Const, T: Const):
+    """The left operand is made of two loads, element by element; T: both are stored K x M."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.cdiv(w.shape[1], K)):
+        if T:
+            g = ct.load(dy, (k, i), (K, M), padding_mode=ZERO)
+            v = ct.load(y, (k, i), (K, M), padding_mode=ZERO)
+            g = ct.where(v > 0, g, 0).astype(dy.dtype).transpose()
+        else:
+            g = ct.load(dy, (i, k), (M, K), padding_mode=ZERO)
+            v = ct.load(y, (i, k), (M, K), padding_mode=ZERO)
+            g = ct.where(v > 0, g, 0).astype(dy.dtype)
+        acc = ct.mma(g, ct.load(w, (j, k), (N, K), padding_mode=ZERO).transpose(), acc)
+    ct.store(dx, (i, j), acc)

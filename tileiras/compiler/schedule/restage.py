@@ -195,8 +195,10 @@ def waits_in_registers(left: Value, body: Any, size: int) -> bool:
 
 def outgrows_stage(left: Value, body: Any) -> bool:
     """Whether a left operand of 16 bits is computed, element by element, from a loaded tile that others read, too, or whose
-    elements have another size: it cannot be written back to where that lies."""
+    elements have another size: it cannot be written back to where that lies. Or from two loaded tiles: a place of its own and a
+    barrier in each step are more than fragments cost."""
     work, computed, no_place = [left], False, False
+    loads: set[Op] = set()
     while work and len(work) < SEARCH:
         value = work.pop()
         op = value.op
@@ -206,7 +208,8 @@ def outgrows_stage(left: Value, body: Any) -> bool:
         if op.spec.name in PRODUCTS:
             return False
         if op.spec.name in LOADS:
-            no_place = no_place or others or bytes_of(value.type) != 2
+            loads.add(op)
+            no_place = no_place or others or bytes_of(value.type) != 2 or len(loads) > 1
         elif op.spec.name in RENAMES:
             no_place = no_place or others  # each user reads the stage for itself
             work.append(op.operands[0])
