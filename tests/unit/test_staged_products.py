@@ -133,6 +133,13 @@ def test_a_left_operand_of_two_loads_goes_to_wgmma_from_registers(name: str) -> 
     assert "bar.sync" not in copies + works and "st.shared" not in copies + works
 
 
+def test_sums_that_are_read_back_together_take_as_many_warps_as_one_of_their_size() -> None:
+    """Two of 128x64 from tensor memory, beside two loaded tiles: four warps spilled 200 bytes a thread."""
+    text = ptx("staged_rotated_bf16", "sm_100")
+    assert "tcgen05.mma" in text and ".reqntid 256" in text
+    assert ".reqntid 128" in ptx("staged_rotated_f16_64", "sm_100")
+
+
 def test_warpgroups_share_out_the_columns_of_a_latent() -> None:
     """64 heads of 512 columns: sums of 64x256 a warpgroup."""
     text = ptx("staged_latent_attention_64", "sm_90")

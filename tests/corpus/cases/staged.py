@@ -1278,3 +1278,27 @@ layers(
     rtol=2e-2,
     atol=2e-2,
 )
+
+
+def halves_rotated(x, w, cos, sin, y):
+    z, c, s = wide(x)[0] @ wide(w)[0], *wide(cos, sin)
+    low, high = z.reshape(len(z), -1, 2, c.shape[1]).transpose(2, 0, 1, 3)
+    both = low * c[:, None] - high * s[:, None], high * c[:, None] + low * s[:, None]
+    return {4: np.stack(both, 2).reshape(z.shape).astype("f4").astype(y.dtype)}
+
+
+rotated = Family("staged_rotated", "python/rotated.py")
+for name, dtype, tile, width in (("bf16", "bf16", (128, 64, 64), 256), ("f16_64", "f16", (64, 64, 32), 128)):
+    rotated(
+        f"staged_rotated_{name}",
+        "rotated",
+        [A(dtype, 2), A(dtype, 2), A("f32", 2), A("f32", 2), A(dtype, 2), *tile],
+        (2, width // 128),
+        lambda rng, t=dtype, m=tile[0], n=width: (
+            uniform(rng, (m + 16, 144), t, -1, 1), uniform(rng, (144, n), t, -1, 1),
+            uniform(rng, (m + 16, 64)), uniform(rng, (m + 16, 64)), like((m + 16, n), t),
+        ),
+        halves_rotated,
+        rtol=2e-2,
+        atol=5e-2,
+    )  # fmt: skip

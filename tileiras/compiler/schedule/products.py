@@ -56,6 +56,9 @@ def choose_warps(func: Op, analyses: Analyses, least: int, most: int) -> int | N
             if scores_at_once(found) > room and 2 << log2_warps <= most:
                 if found <= chosen(func, analyses, log2_warps + 1):
                     continue
+            if log2_warps == 2 and most > 4 and read_back(found) > CostModel.read_back_elements << 7:
+                if found <= chosen(func, analyses, 3):
+                    continue
             return max(least, 1 << log2_warps)
     found = chosen(func, analyses, 3)
     sums = [num_elements(op.result.type.shape) for op in found if not through_registers(op)]  # type: ignore[attr-defined]
@@ -172,6 +175,20 @@ def _registers(value: Value) -> int:
     if not getattr(type, "shape", ()) or isinstance(type.elem, Ptr) or type.elem.bits == 1:
         return 0
     return num_elements(type.shape) * type.elem.bits // 32
+
+
+def read_back(products: Iterable[Op]) -> int:
+    """Elements of all sums that a loop leaves in tensor memory, at the most, where it leaves nothing else there: what follows it
+    has them in registers together."""
+    from .tensor_memory import SUM, next_link, role
+
+    found: dict[Any, int] = {}
+    for op in products:
+        if role(op) != SUM:
+            return 0
+        if next_link(op) is None:
+            found[op.block] = found.get(op.block, 0) + num_elements(op.result.type.shape)  # type: ignore[attr-defined]
+    return max(found.values(), default=0)
 
 
 def scores_at_once(products: Iterable[Op]) -> int:
