@@ -3,6 +3,7 @@ say why they cannot."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -190,6 +191,42 @@ def test_what_an_iteration_reads_of_its_search_is_handed_down() -> None:
         loops = loops_of(tileiras.compile(kernel(count=count), gpu_name="sm_90").ptx)
         (loop,) = [loop for loop in loops if "wgmma.mma_async" in loop]
         assert loop.count("ld.global") == 1
+
+
+def in_front(text: str) -> str:
+    """The same kernel with its loads in front of the branch."""
+    lines = text.split("\n")
+    loads = [line for line in lines if re.match(r"\s*%[xy], %t\d = load_view_tko", line)]
+    others = [line for line in lines if line not in loads]
+    branch = next(n for n, line in enumerate(others) if "%next:2 = if" in line)
+    return "\n".join([*others[:branch], *loads, *others[branch:]])
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_loads_in_front_of_the_branch_that_alone_uses_them_run_ahead(gpu_name: str) -> None:
+    text, flags = in_front(kernel()), [0, 1, 1, 0, 0, 0, 1, 0]
+    said = remarks(text, gpu_name)
+    assert "AS-0322" in said and "run ahead through shared memory" in said["AS-0307"]
+    got, count = launched(text, arguments(0, 8, flags), "emulator", gpu_name=gpu_name, check=True, seed=1)
+    want, expected = launched(text, arguments(0, 8, flags), "reference")
+    assert np.array_equal(got, want) and count == expected == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("%wanted = cmpi not_equal %flag, %zero, signed", "%wanted = cmpi less_than %n, %flag, signed"),
+        ("%next:2 = if", "%t5 = store_ptr_tko weak %seen, %k : tile<ptr<i32>>, tile<i32> -> token\n      %next:2 = if"),
+        ("yield %acc, %n", "%w = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>\n yield %w, %n"),
+    ],
+)  # fmt: skip
+def test_loads_stay_where_the_branch_gains_nothing_by_them(old: str, new: str) -> None:
+    """A condition that the sums decide, an access that writes in between, another side that uses them."""
+    text, flags = in_front(kernel()).replace(old, new), [0, 1, 4, 0, 0, 0, 9, 0]
+    assert old in kernel() and "AS-0322" not in remarks(text, "sm_90")
+    got, count = launched(text, arguments(0, 8, flags), "emulator", gpu_name="sm_90", check=True, seed=1)
+    want, expected = launched(text, arguments(0, 8, flags), "reference")
+    assert np.array_equal(got, want) and count == expected
 
 
 COUNTED = "%wanted = cmpi less_than %n, %two, signed : tile<i32> -> tile<i1>"

@@ -30,6 +30,7 @@ FLAGS: dict[str, Any] = {
     "_none": np.zeros((2, 6)),
     "_all": np.ones((2, 6)),
     "_skip": [[0, 1, 0, 0, 1, 0], [1, 0, 0, 1, 1, 0]],
+    "_front": [[1, 0, 0, 1, 1, 0], [0, 0, 1, 0, 0, 1]],
     "_last": [[0, 0, 0, 0, 0, 1], [1, 0, 0, 0, 0, 0]],
 }
 for name, d, tile, out in (
@@ -38,11 +39,12 @@ for name, d, tile, out in (
     ("_all", "bf16", (128, 64, 64), "bf16"),
     ("_last", "f16", (64, 128, 64), "f16"),
     ("_skip", "bf16", (128, 128, 64), "f32"),
+    ("_front", "bf16", (128, 128, 64), "f32"),
 ):
     flags = np.array(FLAGS[name], "i4")
     case(
         f"left_out{name}",
-        "by_skip" if name == "_skip" else "by_flag",
+        {"_skip": "by_skip", "_front": "loaded_in_front"}.get(name, "by_flag"),
         [A(d, 2), A(d, 2), A("i32", 2), A(out, 2), *tile],
         (2, 2),
         lambda rng, d=d, tile=tile, out=out, flags=flags: (

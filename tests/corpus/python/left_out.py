@@ -168,3 +168,16 @@ def left_at_list(a, b, lengths, c, M: Const, N: Const, K: Const):
     if steps % 2 == 1:
         acc = -acc
     ct.store(c, (i, j), acc.astype(c.dtype))
+
+
+@ct.kernel
+def loaded_in_front(a, b, mask, c, M: Const, N: Const, K: Const):
+    """A mask names the blocks of A that are not zero, the product alone stands behind it."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((M, N), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (M, K))):
+        x = ct.load(a, (i, k), (M, K), padding_mode=ZERO)
+        y = ct.load(b, (k, j), (K, N), padding_mode=ZERO)
+        if ct.gather(mask, (i, k)) != 0:
+            acc = ct.mma(x, y, acc)
+    ct.store(c, (i, j), acc.astype(c.dtype))

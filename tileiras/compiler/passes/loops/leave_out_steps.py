@@ -5,6 +5,8 @@ After:  `%n = for %k = %lo to %hi iter(%n = 0) { %c = .. %mask[%k] ..; continue 
         `for %i = 0 to %n iter(%s, %k = %first) { load, load, mma; continue %r, search(%k + 1) }`, where
         `search(%x) = loop iter(%k = %x) { if %k == %hi or .. %mask[%k] .. { break %k }; continue %k + 1 }`.
 
+Loads in front of the branch that it alone uses move into it first (`load_in_branch.py`).
+
 The new loop has nothing in a branch, so that its copies run ahead: the search is as many iterations ahead as they are
 (`passes/tileas/pipeline_loop.py`). Which loops: `schedule/left_out.py`; what ends iterations early is an `if` first
 (`early_continue.py`). Where the upper bound is reached, the search stays.
@@ -27,6 +29,7 @@ from tileiras.compiler.schedule.candidates import PLAIN_LOADS, SEARCH
 from tileiras.compiler.schedule.left_out import Work, blocks_of, branches_with_work, left_out, say
 
 from .early_continue import ask_at_once, join, keep_tokens
+from .load_in_branch import load_in_branch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ class LeaveOutSteps(Pass):
             return True
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
             join(loop)
+            load_in_branch(loop)
             branches = branches_with_work(loop)
             for branch in branches:
                 ask_at_once(branch.operands[0], loop)
