@@ -727,7 +727,7 @@ STEPS = (
     ("flash_d256", "sm_120", 20, 4, 8),
     ("staged_flash_bwd_f16_64", "sm_80", 8, 4, 16),
     ("staged_packed_attention", "sm_80", 16, 5, 8),  # scores, which begin with one zero for all, by columns
-    ("pointers_listed_pages", "sm_80", 20, 3, 4),
+    ("pointers_listed_rows", "sm_80", 24, 3, 4),
 )
 
 
