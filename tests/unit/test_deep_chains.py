@@ -257,6 +257,11 @@ def test_a_long_chain_compiles(name: str) -> None:
     compiled(name, TARGETS[list(K).index(name) % len(TARGETS)])
 
 
+def test_many_renames_between_a_load_and_its_product_compile() -> None:
+    """They once ended the compiler, where it looks for loads of the same tile, and no sample had them."""
+    compiled("permutes", "sm_80")
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", K)

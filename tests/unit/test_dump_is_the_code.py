@@ -96,7 +96,7 @@ KINDS = {"st.shared": "store", "ld.shared": "load", "ldmatrix": "ldmatrix", "stm
 class Conversions(Observer):
     """Notes the instructions that move elements for each conversion of layout, each copy and each access of a buffer."""
 
-    __slots__ = ("coming", "found", "moved")
+    __slots__ = ("coming", "found", "moved", "parts")
 
     def __init__(
         self, lowering: Any, found: list[tuple[str, set[str]]], moved: list[tuple[Any, Any]]
@@ -105,6 +105,7 @@ class Conversions(Observer):
         self.found = found
         self.moved = moved
         self.coming: list[Any] = []  # loads in parts
+        self.parts: list[Any] = []  # of sums, out of tensor memory
 
     def watch(self, op: Any, rule: Any) -> None:
         code = self.lowering.b.code
@@ -112,6 +113,11 @@ class Conversions(Observer):
         super().watch(op, rule)
         name = op.spec.name
         records = [record for record in code[start:] if record.__class__ is tuple]
+        if op.regions and self.parts:  # what came amid the loop's sums
+            words = [len(r[1]) for r in records if r[0].startswith("tcgen05.ld.")]
+            assert {most_of(load, self.lowering) for load in self.parts} <= set(words)
+            assert sum(words) >= sum(load.results[0].type.layout.num_regs for load in self.parts)
+            self.parts = []
         if name == "convert_layout":
             text = [record[0] for record in records]
             every = set().union(*MOVES.values())
@@ -134,6 +140,8 @@ class Conversions(Observer):
             for each in (op, *self.coming):
                 self.access(each, records)
             self.coming = []
+        elif name == "tensor_memory.load" and "apart" in op.attrs:
+            self.parts.append(op)  # amid the sums that it is added to
         elif name in ACCUMULATORS:
             words = [r[1] if ".ld." in r[0] else r[2][-1] for r in records if r[0].startswith(MOVED)]
             assert max(map(len, words)) == most_of(op, self.lowering)

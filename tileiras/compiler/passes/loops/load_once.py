@@ -66,10 +66,15 @@ def is_operand(op: Op) -> bool:
 
 
 def feeds(value: Value) -> bool:
-    return all(
-        user.spec.name in PRODUCTS and at < 2 or user.spec.name in RENAMES and feeds(user.result)
-        for user, at in value.uses
-    )
+    """Whether products multiply a value, under any shape, and nothing else reads it. Chains of renames may be long."""
+    work = [value]
+    while work:
+        for user, at in work.pop().uses:
+            if user.spec.name in RENAMES:
+                work.append(user.result)
+            elif user.spec.name not in PRODUCTS or at > 1:
+                return False
+    return True
 
 
 def place(load: Op) -> tuple[dict[int, tuple[int, Value]], list[Value]]:
