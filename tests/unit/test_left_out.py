@@ -18,7 +18,7 @@ from tests.block_products import AT, BLOCKS, BT, CT, F32, VIEWS, factors
 from tests.corpus.case import place
 from tests.ptx_loops import loops_of
 from tileiras.compiler.ir.core import Op
-from tileiras.compiler.passes.loops import early_continue
+from tileiras.compiler.passes.loops import early_continue, leave_out_steps
 from tileiras.compiler.schedule import left_out
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
@@ -220,13 +220,20 @@ def test_loads_in_front_of_the_branch_that_alone_uses_them_run_ahead(gpu_name: s
         ("yield %acc, %n", "%w = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>\n yield %w, %n"),
     ],
 )  # fmt: skip
-def test_loads_stay_where_the_branch_gains_nothing_by_them(old: str, new: str) -> None:
-    """A condition that the sums decide, an access that writes in between, another side that uses them."""
+def test_loads_stay_where_the_branch_gains_nothing_by_them(
+    old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A condition that the sums decide, an access that writes in between, another side that uses them. They stay at their
+    place: the code is that of a compiler that moves none."""
     text, flags = in_front(kernel()).replace(old, new), [0, 1, 4, 0, 0, 0, 9, 0]
     assert old in kernel() and "AS-0322" not in remarks(text, "sm_90")
     got, count = launched(text, arguments(0, 8, flags), "emulator", gpu_name="sm_90", check=True, seed=1)
     want, expected = launched(text, arguments(0, 8, flags), "reference")
     assert np.array_equal(got, want) and count == expected
+    monkeypatch.setenv("TILEIRAS_CACHE", "0")
+    ptx = tileiras.compile(text, gpu_name="sm_90", emit="ptx").ptx
+    monkeypatch.setattr(leave_out_steps, "load_in_branch", lambda loop: None)
+    assert ptx == tileiras.compile(text, gpu_name="sm_90", emit="ptx").ptx
 
 
 COUNTED = "%wanted = cmpi less_than %n, %two, signed : tile<i32> -> tile<i1>"

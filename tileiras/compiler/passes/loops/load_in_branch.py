@@ -34,7 +34,7 @@ def load_in_branch(loop: Op) -> None:
     moved = wanted_there(branch, side)
     if not any(op.spec.name in PLAIN_LOADS for op in moved):
         return
-    first = side.ops[0]
+    first, order = side.ops[0], list(body.ops)
     for op in moved:
         body.ops.remove(op)
         side.insert_before(first, op)
@@ -42,6 +42,7 @@ def load_in_branch(loop: Op) -> None:
         for op in moved:
             side.ops.remove(op)
             body.insert_before(branch, op)
+        body.ops[:] = order  # a load that stays is as far in front of its use as it was
 
 
 def multiplies(ops: list[Op]) -> bool:
