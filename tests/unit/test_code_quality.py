@@ -374,6 +374,26 @@ def test_a_loop_that_multiplies_and_reads_its_sums_is_run_by_all_warps(threads: 
     assert row["issued"] == 5 * warps and not row["roles"]
 
 
+@pytest.mark.parametrize(
+    ("waits", "fed"),
+    [("SB0, 0x1", True), ("SB0, 0x1, {2}", True), ("SB0, 0x0, {4,3}", False), ("{5}", False)],
+)
+def test_a_wait_that_leaves_copies_under_way_may_be_for_other_scoreboards_as_well(
+    waits: str, fed: bool
+) -> None:
+    lines = [
+        ("", "LDGSTS.E.BYPASS.128", "[R2], desc[UR4][R68.64]"),
+        ("", "LDGDEPBAR", ""),
+        ("", "DEPBAR.LE", waits),
+        ("", "HMMA.16816.F32", "R4, R8, R12, R4"),
+        ("@P0", "BRA", "`(.L_0)"),
+        ("", "EXIT", ""),
+    ]
+    code = sass.Code("k", [sass.Instruction(16 * n, *line) for n, line in enumerate(lines)], {".L_0": 0})
+    row = tensor_row(code, production.Product("f16", 8 * 4096, 4096, 64, 64, 64), 256, 1, 65536, 80)
+    assert row["fed"] is fed and (row["in_flight"] > 0) is fed
+
+
 def agents(*multiply: int) -> sass.Code:
     """Loops of so many mma.sync each, one behind the other, and one of bulk copies behind them."""
     lines, labels = [], {}

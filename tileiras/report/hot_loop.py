@@ -351,7 +351,7 @@ def _feeding(
         if stages >= 2:
             return True, (stages - 1) * step
     waits = [
-        int(i.operands.rpartition(",")[2], 0)
+        int(i.operands.split(",")[1], 0)  # behind it may stand a set of other scoreboards: SB0, 0x1, {2}
         for i in inside
         if i.base == "DEPBAR" and i.operands.startswith("SB0")
     ]
