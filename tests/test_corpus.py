@@ -19,6 +19,7 @@ pytest.importorskip("ml_dtypes")
 from tests import fixtures
 from tests.corpus.case import Case
 from tests.corpus.check import (
+    ERROR,
     NUMBERS_OF_PTX,
     PASS,
     SKIP,
@@ -244,6 +245,10 @@ def test_compile(name: str, gpu_name: str, assembled: set[str]) -> None:
     require(compile_case(CASES[name], gpu_name, LIMIT_S, assembled))
 
 
+# NVIDIA's 13.4.92 ends by a signal in ptr_two_walks, whose loop of Tile C++ reads through a pointer that another index moves
+NVIDIA_FAILS = frozenset(("cpp_pointers",))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(
     "module", sorted({c.module for c in CASES.values() if not {"large", "museum"}.intersection(c.tags)})
@@ -256,7 +261,11 @@ def test_nvidia_accepts(module: str) -> None:
 
     case = next(c for c in CASES.values() if c.module == module)
     names = tuple(n for n in ("sm_80", "sm_90", "sm_100", "sm_120") if arch_number(n) >= case.min_arch)
-    require(nvidia_case(case, gpu_of(case, names), str(peers.require("tileiras")), LIMIT_S))
+    outcome = nvidia_case(case, gpu_of(case, names), str(peers.require("tileiras")), LIMIT_S)
+    if module in NVIDIA_FAILS:
+        assert outcome.word == ERROR, "NVIDIA's assembler takes it now: it is no exception any more"
+    else:
+        require(outcome)
 
 
 @pytest.mark.full
