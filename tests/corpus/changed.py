@@ -103,7 +103,11 @@ def main(argv: list[str] | None = None) -> int:
         if not program:
             wrong += 1
             print(f"{key}: {found[key]}", flush=True)
-    print(f"{len(changed)} of {len(found)} kernels changed, {runs} runs, {wrong} wrong")
+    others = sorted({key.split()[0] for key in changed if key in before})
+    if others:
+        print("changed: " + " ".join(others))
+    new = sum(key not in before for key in changed)
+    print(f"{len(changed)} of {len(found)} kernels changed ({new} are new), {runs} runs, {wrong} wrong")
     return 1 if wrong else 0
 
 

@@ -27,14 +27,14 @@ def before(tmp_path: Path) -> Path:
 
 def test_what_is_as_before_is_not_run(before: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert changed.main([*LINE, "--against", str(before)]) == 0
-    assert capsys.readouterr().out.endswith("0 of 2 kernels changed, 0 runs, 0 wrong\n")
+    assert capsys.readouterr().out.endswith("0 of 2 kernels changed (0 are new), 0 runs, 0 wrong\n")
 
 
 def test_what_changed_runs_in_each_order(before: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = json.loads(before.read_text())
     before.write_text(json.dumps({**known, KEYS[1]: "another"}))
     assert changed.main([*LINE, "--against", str(before)]) == 0
-    assert capsys.readouterr().out.endswith("1 of 2 kernels changed, 2 runs, 0 wrong\n")
+    assert capsys.readouterr().out.endswith("1 of 2 kernels changed (0 are new), 2 runs, 0 wrong\n")
 
 
 def test_a_wrong_one_is_named_with_its_seed(
