@@ -449,6 +449,9 @@ COUNTING = {
     "behind_by_three": behind("less_than %n, %up, signed", "%three"),
     "behind_down": behind("less_than %up, %low, signed", "%minus"),
     "behind_equal": behind("equal %up, %beyond, signed", "%one"),
+    "behind_what_stays": behind("greater_than_or_equal %up, %n, signed", "%one", "%sum, %up").replace(
+        "continue %told", "continue %sum"
+    ).replace("%sum = %zero", "%sum = %p"),
     "behind_step_of_an_argument": behind("greater_than_or_equal %up, %n, signed", "%p"),
     "skips": SKIPS,
     "skips_plain": SKIPS_PLAIN,

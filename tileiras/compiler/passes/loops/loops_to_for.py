@@ -179,6 +179,9 @@ class Counted:
         idle = {k: op for k in range(len(loop.operands)) if parts.skips and (op := self.idle(k)) is not None}
         kept = [k for k in range(len(loop.operands)) if k not in (self.index, self.flag, *idle)]
         leaving = [parts.passed(v) for v in parts.leave.operands]
+        ends = (
+            self.following if self.behind else body.args
+        )  # as they are before arguments give way to those of the `for`
         inner = Block()
         counter = inner.add_arg(body.args[self.index].type)
         lower, upper, step, unsigned = self.test.bounds(self)
@@ -227,7 +230,6 @@ class Counted:
         )
         block.insert_before(loop, new)
         hoist(new, inner)
-        ends = self.following if self.behind else body.args
         at = {id(ends[k]): new.results[i] for i, k in enumerate(kept)} | behind
         for old, value in zip(loop.results, leaving):
             old.replace_all_uses_with(at.get(id(value), value))
