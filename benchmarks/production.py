@@ -495,6 +495,27 @@ def _unusual() -> list[Production]:
     ]  # fmt: skip
 
 
+def _branches(bf: Array, i32: Array, f32: Array, tile: tuple[int, int, int]) -> list[Production]:
+    def one(name: str, kernel: str, signature: tuple[Any, ...], work: Product | None = None) -> Production:
+        return Production(name, "corpus/branches.py", kernel, signature, work or _step("bf16", tile))
+
+    q = Array("bf16", 3, **PROVEN)  # type: ignore[arg-type]
+    pages = (q, q, q, i32, Array("f32", 3, **PROVEN), Scalar("f32"), 128, 64, 128)  # type: ignore[arg-type]
+    return [
+        one("mm_bf16_ends_at_flag", "ends_at_flag", (bf, bf, i32, f32, *tile)),
+        one("mm_bf16_products_by_mode", "products_by_mode", (bf, bf, bf, f32, Scalar("i32"), *tile)),
+        one("mm_bf16_two_sums_in_turn", "two_sums_in_turn", (bf, bf, f32, f32, *tile, 0)),
+        one("mm_bf16_chosen_products", "chosen_products", (bf, bf, bf, i32, f32, *tile)),
+        one("mm_bf16_halved_every_third", "halved_every_third", (bf, bf, f32, *tile)),
+        one(
+            "attn_bf16_pages_to_end",
+            "pages_to_end",
+            pages,
+            Product("bf16", 4 * 128 * 64 * 128, 2 * 64 * 128 * 2, 128, 64, 128),
+        ),
+    ]
+
+
 def _asked() -> list[Production]:
     known: dict[str, Any] = PROVEN
 
@@ -532,6 +553,7 @@ def _asked() -> list[Production]:
             (bf, array("u8"), factor, f32, bf, *experts), _step("bf16", experts, (16, 4))),
         Production("mm_f16_vectors_by_code", "corpus/looked_up.py", "by_vector",
             (h, array("u8"), h, h, *tile, 8), _step("f16", tile, (16, 1))),
+        *_branches(bf, array("i32"), array("f32"), tile),
     ]  # fmt: skip
 
 

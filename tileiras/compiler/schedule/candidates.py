@@ -28,7 +28,7 @@ PLAIN_LOADS = frozenset(("load_view_tko", "load_ptr_tko"))
 LOADS = PLAIN_LOADS | frozenset(("tiled_tma_load", "async.tiled_tma_load", "async.copy"))
 PRODUCERS = LOADS | {"async.pipeline.produce_one", "async.pipeline.transfer"}
 EXITS = frozenset(("break", "return"))
-SEARCH = "search"  # attribute of a loop that looks for the next iteration of the one around it
+SEARCH = "search"  # attribute of a loop that looks for an iteration of another one: of the one around it, or behind it
 
 
 def writes(op: Op) -> bool:

@@ -193,14 +193,19 @@ def read_back(products: Iterable[Op]) -> int:
 
 def scores_at_once(products: Iterable[Op]) -> int:
     """Elements of results in tensor memory that threads hold at once, at the most: the two largest of a loop that begin at zero,
-    as scores and their gradient in attention's backward pass. What a loop of one step only hands on comes behind the others."""
+    as scores and their gradient in attention's backward pass, with the sums that wait in registers, as those which a branch of
+    the step adds one to. What a loop of one step only hands on comes behind the others."""
     from .tensor_memory import FRESH, role
 
     found: dict[Any, list[int]] = {}
+    beside: dict[Any, int] = {}
     for op in products:
         if role(op) == FRESH and not (runs_once(op.parent) and only_leaves_step(op)):
             found.setdefault(op.block, []).append(num_elements(op.result.type.shape))  # type: ignore[attr-defined]
-    return max((sum(sorted(sizes)[-2:]) for sizes in found.values()), default=0)
+            # a branch takes it whole; where it is only added to a sum, it is read in parts
+            if any(user.block is not op.block for user, _ in op.result.uses):
+                beside[op.block] = carried_beside(op.block)
+    return max((sum(sorted(sizes)[-2:]) + beside.get(b, 0) for b, sizes in found.items()), default=0)
 
 
 def only_leaves_step(op: Op) -> bool:

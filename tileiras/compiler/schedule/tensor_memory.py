@@ -58,6 +58,8 @@ def role(op: Op) -> str | None:
     if acc.op is not None and (acc.op.block is op.block or runs_once(op.parent)):
         return FRESH
     index = sum_number(last)
+    if index is None and acc.owner is op.block and op.spec.name != SCALED_PRODUCT:
+        return FRESH
     if index is None or acc.owner is not op.block or acc.index != index + 1:
         return None
     if len(acc.uses) == len(last.result.uses) == 1:

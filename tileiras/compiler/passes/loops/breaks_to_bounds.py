@@ -10,7 +10,9 @@ A `for` has no `break`. cuTile writes one as a flag that the loop carries, and g
     }
 
 A test behind the work lets the step through that it holds in, and ends the loop after it. What is tested may wrap: then the loop
-goes on as if there were no test. Tile C++'s `break` stands in a `loop`, which TileAALoopsToFor turns.
+goes on as if there were no test. Where a loop of products asks something else that can be known in front of it, as a number that
+it loads, the step in which it is left is looked for there (`asked_ahead.py`). Tile C++'s `break` stands in a `loop`, which
+TileAALoopsToFor turns.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.schedule.candidates import constant_int, is_outside
 
 from .address_parts import without
+from .asked_ahead import MOST, Search, asked_ahead
 from .index_bounds import (
     NEGATED,
     SWAPPED,
@@ -31,7 +34,6 @@ from .index_bounds import (
     in_front,
     invariant,
     leaves_at,
-    movable,
     unwound,
     without_effect,
 )
@@ -43,13 +45,15 @@ if TYPE_CHECKING:
     from .index_bounds import Grid, Steps
 
 SIGNED = {"signedness": "signed"}
+NO_COMPARISON = "its end is no comparison of its index"
 
 
 class BreaksToBounds(Pass):
     NAME = "TileAABreaksToBounds"
-    SUMMARY = "End loops that a test of their index leaves at the bound where it would"
+    SUMMARY = "End loops that a test of numbers leaves at the bound where it would"
     """
-    does: a `for` whose iterations do nothing once its index got to a number that the loop does not change ends there
+    does: a `for` whose iterations do nothing once its index got to a number that the loop does not change ends there; one of
+      products that a test of loaded numbers leaves, where a search in front of it finds that the test will hold
     without: loads stand behind two branches: they do not run ahead, and products are `mma.sync`
     acts: left_out_by_break_3 on sm_90
     """
@@ -64,19 +68,22 @@ class BreaksToBounds(Pass):
             if isinstance(found, str):
                 context.remark(D.BREAK_STAYS, loop, reason=found)
             else:
-                context.remark(D.BREAK_IS_A_BOUND, loop)
+                searched = any(leave.asked is not None for leave in found)
+                context.remark(D.END_LOOKED_FOR if searched else D.BREAK_IS_A_BOUND, loop)
                 rewrite(loop, flag, found)
                 context.analyses.drop()
         return True
 
 
 class Leave:
-    """A branch that ends all further iterations, and the comparisons, index * 64 < bound, of which each has to hold to go on."""
+    """A branch that ends all further iterations, and the comparisons, index * 64 < bound, of which each has to hold to go on; or
+    the ops that its condition needs, which are asked in front of the loop."""
 
     def __init__(self, branch: Op, behind: bool) -> None:
         self.branch = branch
         self.behind = behind  # tested when the work of an iteration is done
         self.tests: list[Holds] = []
+        self.asked: list[Op] | None = None
 
 
 class Holds:
@@ -140,10 +147,16 @@ def breaks(loop: Op, flag: int) -> list[Leave] | str:
             return "it is left with some of a step's work done"
         reason = tested(leave, op.operands[0], loop)
         if reason:
-            return reason
+            asked = asked_ahead(op.operands[0], loop)
+            if isinstance(asked, str):
+                return asked or reason if reason == NO_COMPARISON else reason
+            leave.asked, leave.tests = asked, []
         found.append(leave)
     if not found:
         return "no branch of its own leaves it"
+    searched = [leave for leave in found if leave.asked is not None]
+    if len(searched) > MOST or len({leave.behind for leave in searched}) > 1:
+        return "it is left by several tests of loaded numbers"
     return found
 
 
@@ -182,7 +195,7 @@ def tested(leave: Leave, condition: Value, loop: Op) -> str | None:
             work += op.operands
             continue
         if op is None or op.spec.name != "cmpi" or is_outside(op.result, loop):
-            return "its end is no comparison of its index"
+            return NO_COMPARISON
         holds = holds_of(op, loop)
         if isinstance(holds, str):
             return holds
@@ -196,7 +209,7 @@ def holds_of(compare: Op, loop: Op) -> Holds | str:
     found = [unwound(v) for v in compare.operands]
     side = next((k for k in (0, 1) if found[k][0] is index), None)
     if side is None:
-        return "its end is no comparison of its index"
+        return NO_COMPARISON
     _, steps, flagged = found[side]
     predicate, bound = compare.attr("comparison_predicate"), compare.operands[1 - side]
     predicate = NEGATED[SWAPPED[predicate] if side == 1 else predicate]
@@ -225,12 +238,21 @@ def rewrite(loop: Op, flag: int, found: list[Leave]) -> None:
             if leave.behind:
                 end = step_after(put, end, lower, upper, step)
             upper = put("mini", (upper, end), upper.type, SIGNED)
+    asked = [(leave.branch.operands[0], leave.asked) for leave in found if leave.asked is not None]
+    search = Search(loop, upper, asked) if asked else None  # of the steps up to the bounds that are known
+    if search is not None:
+        end = search.index
+        if any(leave.behind for leave in found if leave.asked is not None):
+            end = step_after(put, end, lower, upper, step)
+        upper = put("mini", (upper, end), upper.type, SIGNED)
     loop.set_operand(1, upper)
     body.ops[0].erase()
+    if search is not None:
+        search.order()
     for leave in found:
         condition = leave.branch.operands[0]
         leave.branch.erase()
-        erase_unused(condition.op, movable)
+        erase_unused(condition.op, without_effect)
     if {user for user, _ in body.args[flag].uses} <= {body.ops[-1]}:
         loop = without(loop, {flag})
     hoist(loop, loop.regions[0].block)

@@ -11,8 +11,9 @@ Tile C++ writes `for (i = lo; i < n; ++i)` as a loop that knows whether it is th
 `while`, `do .. while`, a `break` in front of the work, counting down and comparisons of every kind come in other shapes. Each
 is brought to the same one first: an index that goes up by a step, held against a bound that the loop does not change, before
 anything is done; so are flags that say whether to go on, several conditions, and several indices that step together or meet. What
-leaves the loop besides, in front of its work and where the index is above a number, lowers the bound. What the body computes
-from values outside of it alone moves in front. An index that is read behind its loop, as by the next of two loops that share
+leaves the loop besides, in front of its work and where the index is above a number, lowers the bound; so does a test of loaded
+numbers in a loop of products, which a search in front finds to hold (`asked_ahead.py`). What the body computes from values
+outside of it alone moves in front. An index that is read behind its loop, as by the next of two loops that share
 it, is computed from the bounds: with a step of 1 it is the greater one of the lower and the upper bound, so that a loop which
 goes on from there to the same bound has nothing left to do, and goes.
 """
@@ -27,8 +28,10 @@ from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.ir.types import I1, TOKEN, TensorType
 from tileiras.compiler.ir.walk import erase_unused
 from tileiras.compiler.schedule.candidates import PLAIN_LOADS, constant_int, is_outside
+from tileiras.compiler.target.products import PRODUCTS
 
-from .index_bounds import Before, hoist, in_front, movable, unwound
+from .asked_ahead import MOST, Search, asked_ahead, not_asked
+from .index_bounds import Before, hoist, in_front, movable, unwound, without_effect
 from .loop_body import Body, body_of, ops_of, position
 from .loop_index import OWN_INDEX, Test, bit_of, chosen_index, flag_of, plain_index, test_of, told_index
 from .meeting_indices import count_meeting
@@ -76,8 +79,10 @@ class LoopsToFor(Pass):
             how = "its two indices go towards each other" if meets is True else "its index goes down"
             if meets is True or found.test.by < 0:
                 context.remark(D.COUNTED, loop, how=how)
-            if found.body.early:
+            if found.early:
                 context.remark(D.BREAK_IS_A_BOUND, loop)
+            if found.asked:
+                context.remark(D.END_LOOKED_FOR, loop)
             found.rewrite()
         for op in reversed(
             [op for op in func.walk() if op.spec.name == "for"]
@@ -119,6 +124,7 @@ class Counted:
         self.chosen = chosen
         self.test = test
         self.early = early
+        self.asked: list[tuple[Op, int]] = []  # what leaves the loop by a test that is asked in front of it
 
     @property
     def current(self) -> Value:
@@ -194,10 +200,9 @@ class Counted:
                 "select", (asked, upper, lower) if self.entered else (asked, lower, upper), upper.type
             )
         current = self.test.index(self, counter, inner)
-        behind: dict[int, Value] = {}
-        for result, value in zip(loop.results, leaving):
-            if value is self.left and result.uses and not behind:
-                behind[id(value)] = self.test.behind(self, lower, upper)
+        left = self.left
+        read = any(value is left and result.uses for result, value in zip(loop.results, leaving))
+        behind = {id(left): self.test.behind(self, lower, upper)} if read and not self.asked else {}
         args = [inner.add_arg(body.args[k].type, body.args[k].name) for k in kept]
         gone = {self.chosen, *idle.values(), *parts.shorts, *(branch for branch, _ in parts.early)} | {
             op for op in parts.before if self.flag is not None and body.args[self.flag] in op.operands
@@ -230,16 +235,64 @@ class Counted:
         )
         block.insert_before(loop, new)
         hoist(new, inner)
+        tests = [holding(new, branch.operands[0], side) for branch, side in self.asked]
+        search = look_for(new, tests) if tests else None
+        if read and search is not None:
+            behind = {id(left): self.test.behind(self, lower, new.operands[1])}
         at = {id(ends[k]): new.results[i] for i, k in enumerate(kept)} | behind
         for old, value in zip(loop.results, leaving):
             old.replace_all_uses_with(at.get(id(value), value))
         loop.erase()
+        if search is not None:
+            search.order()
+            for value in tests:
+                erase_unused(value.op, without_effect)
         for test in (self.test, *self.early):
             for user, _ in list(test.compare.result.uses):
                 erase_unused(user, movable)
         for test in (self.test, *self.early):
             if test.compare.block is not None and not test.compare.result.uses:
                 test.compare.erase()
+
+
+def holding(new: Op, condition: Value, side: int) -> Value:
+    """What is true in a `for` where a branch takes this side."""
+    if not side:
+        return condition
+    put = Before(new.regions[0].block.ops[-1])
+    return put("xori", (condition, put.number(condition, 1)), condition.type)
+
+
+def look_for(new: Op, tests: list[Value]) -> Search:
+    """Ends a `for` where one of some tests of its body holds first."""
+    upper = new.operands[1]
+    asked = []
+    for test in tests:
+        ops = asked_ahead(test, new)
+        assert isinstance(ops, list)  # as `asks_numbers` has seen
+        asked.append((test, ops))
+    search = Search(new, upper, asked)
+    new.set_operand(1, Before(new)("mini", (upper, search.index), upper.type, {"signedness": "signed"}))
+    return search
+
+
+def asks_numbers(condition: Value, found: Counted) -> bool:
+    """Whether a test in a loop of products asks for its index and numbers that are loaded in no order with its accesses alone."""
+    loop = found.loop
+    if not any(op.spec.name in PRODUCTS for op in found.body.work):
+        return False
+    work, seen = [condition], {condition}
+    while work:
+        value = work.pop()
+        op = value.op
+        if value is found.current or value.type is TOKEN or is_outside(value, loop):
+            continue
+        if op is None or not_asked(op, loop):
+            return False
+        fresh = [v for v in op.operands if v not in seen]
+        seen.update(fresh)
+        work += fresh
+    return True
 
 
 def loads_tiles(loop: Op) -> bool:
@@ -455,19 +508,31 @@ def _counted_in_front(loop: Op, parts: Body) -> Counted | str:
         return "it is left by several tests, and the one of its index is unsigned, counts down or asks for one number"
     if others and (test.once or entered is not None):  # the first iteration is not tested
         return "it is left by several tests, none of which is asked in the first step"
-    leaving: list[tuple[Op | None, bool]] = [(op, parts.negated) for op in others]
-    leaving += [(branch.operands[0].op, side == 0) for branch, side in parts.early]
-    for compare, negated in leaving:
-        bump = step_of(result)
-        if compare is None or compare.attr("comparison_predicate") in ("equal", "not_equal"):
-            return NO_BOUND
-        early = test_of(loop, compare, negated, result.current, body.args[index], bump)
+    for op in others:
+        early = _early_bound(result, op, parts.negated)
         if isinstance(early, str):
-            return early or NO_BOUND
-        if early.unsigned or early.by < 0:
-            return NO_BOUND
+            return early
         result.early.append(early)
+    for branch, side in parts.early:
+        early = _early_bound(result, branch.operands[0].op, side == 0)
+        if not isinstance(early, str):
+            result.early.append(early)
+        elif len(result.asked) < MOST and asks_numbers(branch.operands[0], result):
+            result.asked.append((branch, side))
+        else:
+            return early
     return result if _leaves_cleanly(result, body) else LEFT_WITH
+
+
+def _early_bound(found: Counted, compare: Op | None, negated: bool) -> Test | str:
+    """What else leaves a loop, where that is a test of its index against a number; why it is not."""
+    if compare is None or compare.attr("comparison_predicate") in ("equal", "not_equal"):
+        return NO_BOUND
+    arg = found.loop.regions[0].block.args[found.index]
+    early = test_of(found.loop, compare, negated, found.current, arg, step_of(found))
+    if isinstance(early, str):
+        return early or NO_BOUND
+    return NO_BOUND if early.unsigned or early.by < 0 else early
 
 
 def _steps_alone(skip: Op, parts: Body, body: Block) -> bool:
@@ -503,6 +568,8 @@ def _leaves_cleanly(found: Counted, body: Block) -> bool:
     for number, (result, value) in enumerate(zip(found.loop.results, found.body.leave.operands)):
         value = found.body.passed(value)
         for branch, side in found.body.early:
+            if result.type is TOKEN and (branch, side) in found.asked:
+                continue  # of accesses that steps do not do which are not there: what was asked is waited for
             if result.uses and found.body.passed(ops_of(branch, side)[0].operands[number]) is not value:
                 return False
         if value is found.current and not found.test.unknown:

@@ -82,15 +82,18 @@ def _split(loop: Op, branch: Op, bound: Value, below: int) -> None:
     lower, upper, step, *carried = loop.operands
     sign = {"signedness": "unsigned" if loop.attr("unsignedCmp") else "signed"}
     middle = put("maxi", (put("mini", (bound, upper), lower.type, sign), lower), lower.type, sign)
-    first = _part(loop, branch, below, [lower, middle, step, *carried])
-    second = _part(loop, branch, 1 - below, [middle, upper, step, *first.results])
+    block = loop.block
+    assert block is not None
+    first = block.insert_before(loop, one_side(loop, branch, below, [lower, middle, step, *carried]))
+    rest = [middle, upper, step, *first.results]
+    second = block.insert_before(loop, one_side(loop, branch, 1 - below, rest))
     for old, new in zip(loop.results, second.results):
         old.replace_all_uses_with(new)
     loop.erase()
 
 
-def _part(loop: Op, branch: Op, side: int, operands: list[Value]) -> Op:
-    """The loop between other bounds, with one side of a branch of it."""
+def one_side(loop: Op, branch: Op, side: int, operands: list[Value]) -> Op:
+    """A copy of a loop with other operands, with one side of a branch of it; in no block yet."""
     body, block = loop.regions[0].block, Block()
     values = {arg: block.add_arg(arg.type, arg.name) for arg in body.args}
     for op in body.ops:
@@ -102,5 +105,4 @@ def _part(loop: Op, branch: Op, side: int, operands: list[Value]) -> Op:
         elif branch.operands[0].op is not op or len(op.result.uses) > 1:
             clone_into(block, [op], values)
     types = [result.type for result in loop.results]
-    made = create(loop.spec, operands, types, dict(loop.attrs), (Region([block]),), loop.loc, loop.segments)
-    return loop.block.insert_before(loop, made)  # type: ignore[union-attr]
+    return create(loop.spec, operands, types, dict(loop.attrs), (Region([block]),), loop.loc, loop.segments)
