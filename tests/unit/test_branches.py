@@ -17,7 +17,7 @@ from tests.block_products import AT, BLOCKS, BT, CT, F32, VIEWS, factors
 from tests.corpus.case import place
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
-from tileiras.compiler.passes.loops import unswitch_loops
+from tileiras.compiler.target.cost import CostModel
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 OWN = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
@@ -273,7 +273,7 @@ def test_each_side_has_a_loop_of_its_own(count: int) -> None:
     text = modes(count)
     program = tileiras.compile(text, gpu_name="sm_90", emit="ptx", remarks={"passed": "memory"})
     asked = [d for d in program.diagnostics if d.diag.code == UNSWITCHED]
-    assert len(asked) == min(2**count - 1, unswitch_loops.BRANCHES)
+    assert len(asked) == min(2**count - 1, CostModel.unswitched_branches)
     for mode in range(2**count):
         ours = launched(text, (0, mode), [1], "emulator", gpu_name="sm_90", check=True, seed=1)
         theirs = launched(text, (0, mode), [1], "reference")
@@ -282,7 +282,7 @@ def test_each_side_has_a_loop_of_its_own(count: int) -> None:
 
 def test_long_functions_are_not_made_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEIRAS_CACHE", "0")
-    monkeypatch.setattr(unswitch_loops, "OPS", 10)
+    monkeypatch.setattr(CostModel, "unswitched_ops", 10)
     assert UNSWITCHED not in said(modes(1), "sm_90")
 
 

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "schedule/restage.py:SEARCH": "search", "schedule/pointer_needs.py:MOST_SCALARS": "search",
     "passes/nvvm/limit_registers.py:MOST_RECORDS": "search",
     "passes/tileaa/transpose_scores.py:MOST_OPS": "search", "passes/tileas/again.py:MOST_OPS": "search",
+    "passes/loops/asked_ahead.py:MOST": "search",
     "passes/tileaa/exact_integers.py:DEPTH": "search", "lower/tileaa_to_tileas/rows.py:MOST_OPS": "search",
     # limits of formats, instructions and machines: other values would be wrong
     "passes/nvvm/module_verifier.py:MAX_THREADS": "limit",
@@ -47,6 +48,7 @@ ELSEWHERE = {
     "lower/tileas_to_nvvm/tensor_memory_scaled.py:_SCALE_SIGNS": "limit",
     "lower/tileas_to_nvvm/mbarriers.py:WHOLE_WARP": "limit", "passes/tileaa/exact_integers.py:LARGEST": "limit",
     "passes/loops/loop_index.py:SELDOM": "limit", "passes/tileas/index_forms.py:(MOST, TERMS)": "limit",
+    "passes/loops/join_products.py:ACCUMULATOR": "limit",
     "passes/tileas/unmasked_steps.py:(LEAST, GREATEST)": "limit", "passes/loops/choose_padding.py:LAST": "limit",
 }  # fmt: skip
 

@@ -173,6 +173,8 @@ class CostModel:
     fma_unroll = 4  # steps of K of a product without tensor cores (S)
     batch_fma = 1 << 16  # multiply-adds of a batch and step, from which on wgmma takes batches one by one (S)
     batch_depth = 32  # .. elements along K: for less, what each step issues besides takes longer (S)
+    unswitched_branches = 4  # of a function that become two loops each (T)
+    unswitched_ops = 4000  # of a function that is not made longer any more (T)
     tested_factors = 4  # of a thread that are compared with 1 before an accumulator is scaled (S)
     print_unrolled = 16  # elements of a tile that is printed without a loop (T)
 

@@ -79,7 +79,7 @@ class LoopsToFor(Pass):
             how = "its two indices go towards each other" if meets is True else "its index goes down"
             if meets is True or found.test.by < 0:
                 context.remark(D.COUNTED, loop, how=how)
-            if found.early:
+            if len(found.body.early) > len(found.asked):
                 context.remark(D.BREAK_IS_A_BOUND, loop)
             if found.asked:
                 context.remark(D.END_LOOKED_FOR, loop)

@@ -16,6 +16,7 @@ from tileiras.compiler.ir.core import Block, Op, Region
 from tileiras.compiler.ir.passes import Context, Pass
 from tileiras.compiler.schedule.candidates import EXITS, LOOPS, PLAIN_LOADS
 from tileiras.compiler.schedule.left_out import blocks_of
+from tileiras.compiler.target.cost import CostModel
 from tileiras.compiler.target.products import PRODUCTS
 
 from .index_bounds import in_front, invariant, without_effect
@@ -25,9 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-BRANCHES = 4  # of one function that become loops of their own: each doubles what is behind it
-OPS = 4000  # of a function that is not made longer any more
-
 
 class UnswitchLoops(Pass):
     NAME = "TileAAUnswitchLoops"
@@ -36,17 +34,17 @@ class UnswitchLoops(Pass):
     does: a branch that loads tiles or multiplies in a loop of products, and asks what the loop does not change, is asked in front
       of the loop, of which each side has its own
     without: loads in the branch do not run ahead, and its products are `mma.sync`
-    acts: products_by_mode on sm_90
+    acts: products_by_mode_0 on sm_90
     """
     __slots__ = ()
 
     def run(self, func: Any, context: Context) -> bool:
-        rest = BRANCHES
+        rest = CostModel.unswitched_branches
         work = [op for op in func.walk() if op.spec.name == "for"]
         while work and rest:
             loop = work.pop()
             branch = asked_in_each_step(loop)
-            if branch is None or sum(1 for _ in func.walk()) > OPS:
+            if branch is None or sum(1 for _ in func.walk()) > CostModel.unswitched_ops:
                 continue
             context.remark(D.UNSWITCHED, branch)
             work += unswitch(loop, branch)
