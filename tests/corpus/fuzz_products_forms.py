@@ -420,6 +420,63 @@ def left_out(p: Products) -> None:
     epilogue(p, done[0], s.acc, shape, out, "", s.zero, s.zero, s.vector)
 
 
+def in_branches(p: Products) -> None:
+    """Products on both sides of a branch, of the same operands or others, for one sum or two; the branch asks something of each
+    step, or the same in all. Or a number of a list ends the loop."""
+    s = Sizes(p)
+    choose, shape, t = p.choose, (s.m, s.n), tile(s.acc, (s.m, s.n))
+    a, b = source(p, s.dtype, (s.m, s.k), (s.m, s.depth)), source(p, s.dtype, (s.k, s.n), (s.depth, s.n))
+    other = source(p, s.dtype, (s.k, s.n), (s.depth, s.n)) if choose((0, 1)) else b
+    two = choose((0, 0, 1))
+    outs = [Operand(p, s.result(p), shape, shape, reads=False) for _ in range(1 + two)]
+    way = choose(("ends", "ends", "mode", "parity", "flag", "flag"))
+    flags, mode = p.array("i32", 64), p.scalar(choose((0, 1)))
+    zero = zero_of(p, s.acc, shape)
+    ends = ("left", "left", "while", "break", "first", "early")
+    loop = Loop(p, s.low, s.high, s.step, [(zero, t)] * (1 + two), choose(ends) if way == "ends" else "")
+
+    def asks(x: str, how: str) -> str:
+        return p.emit(f"cmpi {how} {x}, {s.zero}, signed : tile<i32> -> tile<i1>")
+
+    def worked(sums: list[str], x: str, y: str, right: Any) -> list[str]:
+        """The sums behind a step that adds to one of them, and may change it before or behind."""
+        number = choose(range(len(sums)))
+        x = x or a.load(s.zero, loop.i)
+        y = y or right.load(loop.i, s.zero)
+        begun = choose((0, 0, 0, 1))
+        z = multiply(p, x, y, zero if begun else sums[number], s.dtype, s.m, s.n, s.k)
+        if choose((0, 0, 1)):
+            z = halves(p, z, s.acc, shape, "")
+        return [z if n == number else value for n, value in enumerate(sums)]
+
+    if way == "ends":
+        test = choose(("less_than", "less_than", "greater_than", "equal", "not_equal"))
+        loop.ends_where(asks(number_at(p, flags, loop.i), test))
+        values = worked(loop.values, "", "", b)
+    else:
+        at = {"mode": mode, "parity": p.emit(f"remi {loop.i}, {p.const(2, 'i32')} signed : tile<i32>")}.get(
+            way
+        )
+        c = asks(at or number_at(p, flags, loop.i), choose(("equal", "greater_than", "less_than")))
+        x = a.load(s.zero, loop.i) if choose((0, 1)) else ""
+        y = b.load(loop.i, s.zero) if choose((0, 1)) else ""
+        p.count += 1
+        name, types = f"%v{p.count}", ", ".join([t] * (1 + two))
+        p.line(f"{name}{':2' if two else ''} = if {c} -> ({types}) {{")
+        for number, right in enumerate((b, other)):
+            if number:
+                p.line("} else {")
+            p.depth += 1
+            kept = number and choose((0, 0, 0, 0, 1))
+            p.line(f"yield {', '.join(loop.values if kept else worked(loop.values, x, y, right))} : {types}")
+            p.depth -= 1
+        p.line("}")
+        values = [f"{name}#{n}" for n in range(2)] if two else [name]
+    done = loop.end(values)
+    for value, out in zip(done, outs):
+        epilogue(p, value, s.acc, shape, out, "", s.zero, s.zero, s.vector)
+
+
 def carried(p: Products) -> None:
     """Tile numbers that the loop carries, reckons, or reads from a table."""
     s = Sizes(p)
@@ -1067,7 +1124,7 @@ def several_sums(p: Products) -> None:
 
 FORMS = (tiles, tiles, tiles, split, two_loops, nested, shared, guarded, left_out, left_out, carried, effects, batch,
          block_scaled, flash, flash, backward, beside, one_loop, operands_ahead, looked_up, second_tile,
-         several_sums)  # fmt: skip
+         several_sums, in_branches, in_branches)  # fmt: skip
 
 
 def draw_form(p: Products) -> None:

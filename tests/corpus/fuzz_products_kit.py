@@ -464,6 +464,16 @@ class Loop:
         p.depth -= 1
         p.line("}")
 
+    def ends_where(self, condition: str) -> None:
+        """Ends the loop in front of the work of a round; not of one that is counted, or counted down."""
+        if self.kind == "left":
+            self.leaves(condition, self.values, True)
+            return
+        p = self.p
+        p.line(f"if {condition} {{")
+        p.line(f"  break {', '.join(self.values)} : {self.types}")
+        p.line("}")
+
     def stepped(self, n: int) -> None:
         p = self.p
         c = p.emit(f"cmpi not_equal %f{n}, {self.zero}, signed : tile<i32> -> tile<i1>")

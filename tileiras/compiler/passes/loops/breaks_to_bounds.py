@@ -61,6 +61,7 @@ class BreaksToBounds(Pass):
 
     def run(self, func: Any, context: Context) -> bool:
         for loop in [op for op in func.walk() if op.spec.name == "for"]:
+            constants_in_front(loop)
             flag = flag_of(loop)
             if flag is None:
                 continue
@@ -111,6 +112,19 @@ def flag_of(loop: Op) -> int | None:
     if flag.owner is not body or flag.index == 0 or constant_int(loop.operands[2 + flag.index]) != 0:
         return None
     return flag.index if list(guard.regions[0].block.ops[0].operands) == body.args[1:] else None
+
+
+def constants_in_front(loop: Op) -> None:
+    """Moves constants of a branch that goes on to the next iteration in front of it: the flag that it hands on may be one."""
+    body = loop.regions[0].block
+    for branch in [op for op in body.ops if op.spec.name == "if"]:
+        for region in branch.regions:
+            inside = region.block.ops if region.blocks else []
+            if not inside or inside[-1].spec.name != "continue":
+                continue
+            for op in [op for op in inside if op.spec.name == "constant"]:
+                inside.remove(op)
+                body.insert_before(branch, op)
 
 
 def sides_of(branch: Op) -> list[list[str]]:
