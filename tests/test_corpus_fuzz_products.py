@@ -96,6 +96,15 @@ def multiplied_as_one(text: str, gpu_name: str) -> bool:
     return program.kernels["k"].cluster[0] > 1 and "tcgen05.mma.cta_group::2" in program.ptx
 
 
+def has_no_room(text: str, gpu_name: str) -> bool:
+    """Whether sums that are exchanged behind a tile, of two products of 512x32, leave no room for stages of the next one: warps
+    that only copy are promised by the shapes alone."""
+    said = tileiras.compile(
+        text, gpu_name=gpu_name, emit="ptx", remarks={"missed": "memory"}, **MAPS
+    ).diagnostics
+    return any(d.diag.code == "AS-0315" and "no room for its exchange" in d.message for d in said)
+
+
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(9))
 def test_fixed_pairs(seed: int, always: list[str]) -> None:
@@ -123,5 +132,5 @@ def test_pairs_that_were_not_promised(seed: int, always: list[str]) -> None:
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_pairs(gpu_name: str, long: bool, always: list[str], data: st.DataObject) -> None:
     text = pairs(lambda items: data.draw(st.sampled_from(list(items))), gpu_name, long)
-    assert long or multiplied_as_one(text, gpu_name), text
+    assert long or multiplied_as_one(text, gpu_name) or has_no_room(text, gpu_name), text
     check(text, gpu_name, check=True, seed=len(text), **MAPS)

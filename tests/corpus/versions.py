@@ -27,7 +27,18 @@ WRITER = (
     "op_ftoi_f32_i32_signed", "op_constant_i1", "op_loop_types_10", "op_print",
 )  # fmt: skip
 SINCE = {"op_negi_i32": "13.1", "op_exp_f32": "13.1", "op_tanh_f32": "13.1"}
-CPP = ("elementwise", "blocks", "control", "numbers", "algorithms", "memory", "narrow", "pointers", "loops", "branches")
+CPP = (
+    "elementwise",
+    "blocks",
+    "control",
+    "numbers",
+    "algorithms",
+    "memory",
+    "narrow",
+    "pointers",
+    "loops",
+    "branches",
+)
 CPP_VERSION = "13.5"
 LATER = "later"  # a source that only nvcc 13.5 takes; tests/test_corpus_later.py has the formulas
 
