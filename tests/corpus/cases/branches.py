@@ -172,12 +172,13 @@ for name, d, out, tile in (
     ("_small", "bf16", "f32", (64, 64, 32)),
     ("_i8", "i8", "i32", (128, 64, 64)),
     ("_f64", "f64", "f64", (64, 32, 32)),
+    ("_f16", "f16", "f16", (64, 64, 32)),  # three steps of 32 products of at most nine: f16 holds them
 ):
     m, n, k = tile
     case(
         f"two_sums_in_turn{name}",
         "two_sums_in_turn",
-        [A(d), A(d), A(out), A(out), *tile, {"f32": 0, "i32": 1, "f64": 2}[out]],
+        [A(d), A(d), A(out), A(out), *tile, {"f32": 0, "i32": 1, "f64": 2, "f16": 3}[out]],
         (2, 1),
         lambda rng, d=d, out=out, m=m, n=n, k=k: (
             whole(rng, (2 * m - 16, 5 * k - 16), d), whole(rng, (5 * k - 16, n), d),

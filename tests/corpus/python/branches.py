@@ -120,7 +120,7 @@ def chosen_products(a, b, other, flags, c, M: Const, N: Const, K: Const):
 def two_sums_in_turn(a, b, c, d, M: Const, N: Const, K: Const, SUM: Const):
     """Even steps add to one sum, odd ones to another."""
     i, j = ct.bid(0), ct.bid(1)
-    sum_type = ct.float32 if SUM == 0 else ct.int32 if SUM == 1 else ct.float64
+    sum_type = ct.float32 if SUM == 0 else ct.int32 if SUM == 1 else ct.float64 if SUM == 2 else ct.float16
     one = ct.zeros((M, N), sum_type)
     other = ct.zeros((M, N), sum_type)
     for k in range(ct.num_tiles(a, 1, (M, K))):
