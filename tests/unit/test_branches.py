@@ -196,6 +196,74 @@ def test_of_several_tests_each_is_asked_where_the_others_let_the_loop_go_on(
     assert np.array_equal(found[0][0], found[1][0]) and found[0][1] == found[1][1]
 
 
+def in_condition(more: str = "", other: str = "%no", work: str = WORK) -> str:
+    """A loop whose condition loads a number where its index is below a bound: `%i < %hi && flags[%i] != 0`."""
+    types = f"{F32}, tile<i32>, tile<i32>"
+    asked = ASKED.replace("%k", "%i").replace("equal", "not_equal")
+    return f"""cuda_tile.module @m {{
+  entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %flags: tile<ptr<i32>>, %seen: tile<ptr<i32>>,
+           %lo: tile<i32>, %hi: tile<i32>) {{
+    {VIEWS}
+    %yes = constant <i1: true> : tile<i1>
+    %no = constant <i1: false> : tile<i1>
+    %sum:3 = loop iter_values(%acc = %none, %n = %zero, %i = %lo) : {types} -> {types} {{
+      %below = cmpi less_than %i, %hi, signed : tile<i32> -> tile<i1>
+      %go:2 = if %below -> (tile<i32>, tile<i1>) {{
+        {asked}
+        {more}
+        yield %flag, %ends : tile<i32>, tile<i1>
+      }} else {{
+        yield %zero, {other} : tile<i32>, tile<i1>
+      }}
+      if %go#1 {{
+        {work.replace("%k", "%i").replace("%n, %i", "%n, %go#0")}
+        %up = addi %i, %one overflow<no_signed_wrap> : tile<i32>
+        continue %z, %m, %up : {types}
+      }}
+      break %acc, %n, %i : {types}
+    }}
+    %t3 = store_view_tko weak %sum#0, %ct[%zero, %zero] : {F32}, {CT}, tile<i32> -> token
+    %told = muli %sum#1, %sum#2 : tile<i32>
+    %t4 = store_ptr_tko weak %seen, %told : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize(
+    ("bounds", "flags"),
+    [((0, 8), [3, 1, 2, 4, 0]), ((0, 3), [3, 1, 2]), ((0, 8), [0]), ((2, 8), [0, 0, 5, 6, 0]), ((5, 5), [1]), ((7, 3), [1])],
+)  # fmt: skip
+def test_a_condition_may_load_its_second_part(
+    bounds: tuple[int, int], flags: list[int], gpu_name: str
+) -> None:
+    """What it loads is there for the work, and how far the index got behind the loop."""
+    found = said(in_condition(), gpu_name)
+    assert LOOKED_FOR in found and "run ahead through shared memory" in found[AHEAD]
+    ours = launched(in_condition(), bounds, flags, "emulator", gpu_name=gpu_name, check=True, seed=2)
+    theirs = launched(in_condition(), bounds, flags, "reference")
+    assert np.array_equal(ours[0], theirs[0]) and ours[1] == theirs[1]
+
+
+SEEN = "%t8 = store_ptr_tko weak %seen, %i : tile<ptr<i32>>, tile<i32> -> token"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [in_condition(SEEN), in_condition(other="%yes").replace("if %go#1", "%on = andi %go#1, %below : tile<i1>\n      if %on")],
+    ids=["stores", "another_other_side"],
+)  # fmt: skip
+def test_a_condition_that_does_more_stays(text: str) -> None:
+    assert LOOKED_FOR not in said(text, "sm_90")
+    for flags in ([3, 1, 2, 4, 0, 1, 1, 1], [1] * 8):
+        ours = launched(text, (0, 8), flags, "emulator", gpu_name="sm_90", check=True, seed=2)
+        theirs = launched(text, (0, 8), flags, "reference")
+        assert np.array_equal(ours[0], theirs[0]) and ours[1] == theirs[1]
+
+
 CORNER = """%first = extract %acc[%zero, %zero] : tile<64x64xf32> -> tile<1x1xf32>
       %corner = reshape %first : tile<1x1xf32> -> tile<f32>
       %enough = constant <f32: 9.0> : tile<f32>

@@ -258,7 +258,7 @@ def listed(entry: str, name: str, takes: Any, *more: Any) -> None:
         x, y = wide(a)[0], wide(b)[0]
         taken = takes(places, *more)
         out = sum((x[:, 32 * p : 32 * p + 32] @ y[32 * p : 32 * p + 32] for p in taken), np.zeros(c.shape))
-        return {2: (out * (len(taken) if entry == "br_counted" else 1)).astype("f4")}
+        return {2: (out * (len(taken) if entry in ("br_counted", "br_while") else 1)).astype("f4")}
 
     cpp(
         f"cpp_{entry}{name}",
@@ -292,6 +292,7 @@ for name in PLACES:
     listed("br_listed", name, forwards)
     listed("br_backwards", name, backwards, 5)
     listed("br_counted", name, forwards)
+    listed("br_while", name, forwards)
 
 
 def in_turn(mode: int) -> Any:

@@ -68,6 +68,21 @@ extern "C" __tile_global__ void br_counted(const __nv_bfloat16 *a, const __nv_bf
   blocks<64, 64>(c, m, n).store_masked(acc * static_cast<float>(s), i, j);
 }
 
+// The list ends in the condition of the loop itself.
+extern "C" __tile_global__ void br_while(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c, const int *places, int m, int n,
+                                         int k, int count) {
+  a = ct::assume_aligned(a, 16_ic), b = ct::assume_aligned(b, 16_ic);
+  m = ct::assume_divisible(m, 16_ic), n = ct::assume_divisible(n, 16_ic), k = ct::assume_divisible(k, 16_ic);
+  int i = ct::bid().x, j = ct::bid().y;
+  auto acc = ct::zeros<tile<float, 64, 64>>();
+  auto av = blocks<64, 32>(a, m, k);
+  auto bv = blocks<32, 64>(b, k, n);
+  int s = 0;
+  for (; s < count && places[s] >= 0; ++s)
+    acc = ct::mma(av.load_masked(i, places[s]), bv.load_masked(places[s], j), acc);
+  blocks<64, 64>(c, m, n).store_masked(acc * static_cast<float>(s), i, j);
+}
+
 // Even steps add to one sum, odd ones are taken from another; a mode says where the right operand comes from.
 extern "C" __tile_global__ void br_in_turn(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c, const __nv_bfloat16 *other, float *d,
                                            int m, int n, int k, int mode) {

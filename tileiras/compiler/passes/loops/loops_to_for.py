@@ -12,10 +12,10 @@ Tile C++ writes `for (i = lo; i < n; ++i)` as a loop that knows whether it is th
 is brought to the same one first: an index that goes up by a step, held against a bound that the loop does not change, before
 anything is done; so are flags that say whether to go on, several conditions, and several indices that step together or meet. What
 leaves the loop besides, in front of its work and where the index is above a number, lowers the bound; so does a test of loaded
-numbers in a loop of products, which a search in front finds to hold (`asked_ahead.py`). What the body computes from values
-outside of it alone moves in front. An index that is read behind its loop, as by the next of two loops that share
-it, is computed from the bounds: with a step of 1 it is the greater one of the lower and the upper bound, so that a loop which
-goes on from there to the same bound has nothing left to do, and goes.
+numbers in a loop of products, which a search in front finds to hold (`asked_ahead.py`, `nest_condition.py`). What the body
+computes from values outside of it alone moves in front. An index that is read behind its loop, as by the next of two loops that
+share it, is computed from the bounds: with a step of 1 it is the greater one of the lower and the upper bound, so that a loop
+which goes on from there to the same bound has nothing left to do, and goes.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from .index_bounds import Before, hoist, in_front, movable, unwound, without_eff
 from .loop_body import Body, body_of, ops_of, position
 from .loop_index import OWN_INDEX, Test, bit_of, chosen_index, flag_of, plain_index, test_of, told_index
 from .meeting_indices import count_meeting
+from .nest_condition import nest_condition
 from .share_steps import share_steps
 from .split_at_bound import split_at_bound
 
@@ -64,6 +65,7 @@ class LoopsToFor(Pass):
     def run(self, func: Any, context: Context) -> bool:
         loops = [op for op in func.walk() if op.spec.name == "loop"]
         for loop in reversed(loops):  # inner ones first: their jumps are gone then
+            nest_condition(loop)
             order_in_front(loop)
             count_plainly(loop)
             step_behind(loop)
