@@ -18,6 +18,7 @@ from tests.corpus.case import place
 from tests.corpus.export import bytecode_path
 from tests.corpus.registry import CASES
 from tileiras.compiler.target.cost import CostModel
+from tileiras.tools import opt
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 OWN = {"sm_80": "mma.sync", "sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma", "sm_120": "mma.sync"}
@@ -246,6 +247,15 @@ def test_a_condition_may_load_its_second_part(
     ours = launched(in_condition(), bounds, flags, "emulator", gpu_name=gpu_name, check=True, seed=2)
     theirs = launched(in_condition(), bounds, flags, "reference")
     assert np.array_equal(ours[0], theirs[0]) and ours[1] == theirs[1]
+
+
+def test_what_only_a_test_needs_is_not_loaded_in_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tile C++ hands on the token of each load; of two numbers that br_backwards asks for, its work needs one."""
+    passes = "ConvertCudaTileToTileAA,TileAAFoldScalars,TileAALoopsToFor"
+    assert opt.main(["--pass", passes, str(bytecode_path(CASES["cpp_br_backwards"]))]) == 0
+    text = capsys.readouterr().out.partition('sym_name = "br_backwards"')[2].partition("nv_tileaa.return")[0]
+    search, loop = text.partition(" nv_tileaa.for ")[::2]
+    assert (search.count("load_ptr_tko"), loop.count("load_ptr_tko")) == (2, 1)
 
 
 SEEN = "%t8 = store_ptr_tko weak %seen, %i : tile<ptr<i32>>, tile<i32> -> token"

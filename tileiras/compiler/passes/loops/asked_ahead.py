@@ -17,20 +17,20 @@ from tileiras.compiler.dialects.nv_tileaa import ops as tileaa
 from tileiras.compiler.ir.build import create
 from tileiras.compiler.ir.clone import clone_into
 from tileiras.compiler.ir.core import Block, Op, Region, Value
-from tileiras.compiler.ir.types import I1, TOKEN, Dense, TensorType, TileType
+from tileiras.compiler.ir.types import I1, TOKEN, Dense, TileType
+from tileiras.compiler.ir.walk import erase_unused, held_in
 from tileiras.compiler.schedule.candidates import PLAIN_LOADS, SEARCH, backward, computes, ordered_in
 from tileiras.compiler.target.products import PRODUCTS
 
+from .index_bounds import without_effect
 from .loop_body import owner_of
+from .maker import FLAG, Maker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-FLAG = TensorType(I1, (), None)
 MOST = 8  # conditions that are asked, one within the other
-LESS = {"comparison_predicate": "less_than", "signedness": "signed"}
-MORE = {"comparison_predicate": "greater_than", "signedness": "unsigned"}
 
 
 def asked_ahead(condition: Value, loop: Op) -> list[Op] | str:
@@ -66,6 +66,7 @@ def loads_freely(op: Op, loop: Op) -> bool:
         return False
     if any(v.type is TOKEN and ordered_in(v, loop) for v in op.operands):
         return False
+    body = loop.regions[0].block
     work, seen = [op.results[1]], {op.results[1]}
     while work:
         for user, number in work.pop().uses:
@@ -75,8 +76,10 @@ def loads_freely(op: Op, loop: Op) -> bool:
             elif user.spec.name == "yield" and user.parent is not None and user.parent.spec.name == "if":
                 fresh = [user.parent.results[number]]
             elif user.spec.name == "continue" and owner_of(user) is loop:
-                fresh = [loop.regions[0].block.args[number + (loop.spec.name == "for")]]
-            elif is_inside(user, loop) and (user.spec.name != "break" or owner_of(user) is not loop):
+                fresh = [body.args[number + (loop.spec.name == "for")]]
+            elif held_in(body, user) is not None and (
+                user.spec.name != "break" or owner_of(user) is not loop
+            ):
                 return False
             fresh = [v for v in fresh if v not in seen]
             seen.update(fresh)
@@ -84,19 +87,13 @@ def loads_freely(op: Op, loop: Op) -> bool:
     return True
 
 
-def is_inside(op: Op | None, loop: Op) -> bool:
-    while op is not None and op is not loop:
-        op = op.parent
-    return op is loop
-
-
-class Search:
+class Search(Maker):
     """The first index of a `for`, below `upper`, in which one of some conditions holds, looked for in front of it: the lower
     bound where that is not below `upper`. `asked`: the conditions, each with the ops that it needs; one is asked where those
     in front of it do not hold. `token`: of the loads that were asked, where theirs are used."""
 
     def __init__(self, loop: Op, upper: Value, asked: list[tuple[Value, list[Op]]]) -> None:
-        self.loop = loop
+        super().__init__(loop)
         self.loads = list(dict.fromkeys(op for _, ops in asked for op in ops if op.spec.name in PLAIN_LOADS))
         self.token: Value | None = None
         ordered = [TOKEN] if any(op.results[1].uses for op in self.loads) else []
@@ -104,17 +101,13 @@ class Search:
         type: Any = lower.type
         inner, there, beyond, leave = Block(), Block(), Block(), Block()
         index, *given = [inner.add_arg(t) for t in (type, *ordered)]
-        runs = self.make(inner, "cmpi", [index, upper], FLAG, LESS)
+        runs = self.compare(inner, "less_than", index, upper, "signed")
         self.ask(there, asked, {loop.regions[0].block.args[0]: index}, given)
         self.end(beyond, "yield", [self.true(beyond), *given])
         found, *after = self.branch(inner, runs, [FLAG, *ordered], there, beyond).results
         self.end(leave, "break", [index, *after])
         self.branch(inner, found, [], leave, Block())
-        # the next index, and the bound where that would be beyond it, or beyond all numbers
-        rest = self.make(inner, "subi", [upper, index], type, {"overflow": "none"})
-        more = self.make(inner, "cmpi", [rest, step], FLAG, MORE)
-        next = self.make(inner, "addi", [index, step], type, {"overflow": "none"})
-        self.end(inner, "continue", [self.make(inner, "select", [more, next, upper], type), *after])
+        self.end(inner, "continue", [self.beyond(inner, index, upper, step), *after])
         block = loop.block
         assert block is not None
         first = [lower]
@@ -154,24 +147,13 @@ class Search:
     def true(self, block: Block) -> Value:
         return self.make(block, "constant", [], FLAG, {"value": Dense(TileType(I1, ()), b"\1")})
 
-    def make(self, block: Block, name: str, operands: list[Value], type: Any, attrs: Any = None) -> Value:
-        return block.append(
-            create(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), self.loop.loc)
-        ).result
-
-    def end(self, block: Block, name: str, values: list[Value]) -> None:
-        block.append(create(tileaa.BY_NAME[name], values, (), {}, (), self.loop.loc, (len(values),)))
-
     def branch(self, block: Block, condition: Value, types: list[Any], *sides: Block) -> Op:
         regions = tuple(Region([side] if side.ops else []) for side in sides)
         return block.append(create(tileaa.BY_NAME["if"], (condition,), types, {}, regions, self.loop.loc))
 
-    def joined(self, block: Block, tokens: list[Value]) -> Value:
-        made = create(tileaa.BY_NAME["join_tokens"], tokens, (TOKEN,), {}, (), self.loop.loc, (len(tokens),))
-        return block.append(made).result
-
     def order(self) -> None:
-        """What waits for the loop waits for the loads that were asked, too; those of the loop that only its test needed go."""
+        """What waits for the loop waits for the loads that were asked, too. To be called when tests are gone from the loop: those
+        loads that only they needed go, too."""
         if self.token is None:
             return
         block = self.loop.block
@@ -188,3 +170,4 @@ class Search:
         for op in self.loads:
             if not op.results[0].uses:
                 op.results[1].replace_all_uses_with(self.token)
+                erase_unused(op, without_effect)

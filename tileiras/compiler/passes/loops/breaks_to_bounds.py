@@ -261,12 +261,12 @@ def rewrite(loop: Op, flag: int, found: list[Leave]) -> None:
         upper = put("mini", (upper, end), upper.type, SIGNED)
     loop.set_operand(1, upper)
     body.ops[0].erase()
-    if search is not None:
-        search.order()
     for leave in found:
         condition = leave.branch.operands[0]
         leave.branch.erase()
         erase_unused(condition.op, without_effect)
+    if search is not None:
+        search.order()
     if {user for user, _ in body.args[flag].uses} <= {body.ops[-1]}:
         loop = without(loop, {flag})
     hoist(loop, loop.regions[0].block)

@@ -23,20 +23,19 @@ from tileiras.compiler.ir.clone import clone_into, clone_op
 from tileiras.compiler.ir.core import Block, Op, Region, Value
 from tileiras.compiler.ir.dense import constant_bytes
 from tileiras.compiler.ir.passes import Context, Pass
-from tileiras.compiler.ir.types import I1, TOKEN, Dense, DivBy, TensorType, TileType
+from tileiras.compiler.ir.types import TOKEN, Dense, DivBy, TileType
 from tileiras.compiler.passes.tileaa.facts import facts_of
 from tileiras.compiler.schedule.candidates import PLAIN_LOADS, SEARCH
 from tileiras.compiler.schedule.left_out import Work, blocks_of, branches_with_work, left_out, say
 
 from .early_continue import ask_at_once, join, keep_tokens
 from .load_in_branch import load_in_branch
+from .maker import FLAG, Maker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-FLAG = TensorType(I1, (), None)
 
 
 class LeaveOutSteps(Pass):
@@ -73,12 +72,12 @@ class LeaveOutSteps(Pass):
         return True
 
 
-class Steps:
+class Steps(Maker):
     """The rewriting of one loop. `divisor`: what divides its counter."""
 
     def __init__(self, work: Work, divisor: int) -> None:
+        super().__init__(work.loop)
         self.work = work
-        self.loop = work.loop
         self.body = work.loop.regions[0].block
         self.divisor = divisor
         self.lower, self.upper, self.step = work.loop.operands[:3]
@@ -88,22 +87,9 @@ class Steps:
         self.asked: Value | None = None  # token of the count, where tokens leave the loop
 
     # ---- making ops
-    def make(self, block: Block, name: str, operands: Any, type: Any, attrs: Any = None) -> Value:
-        return block.append(
-            create(tileaa.BY_NAME[name], operands, (type,), attrs or {}, (), self.loop.loc)
-        ).result
-
-    def end(self, block: Block, name: str, values: list[Value]) -> None:
-        block.append(create(tileaa.BY_NAME[name], values, (), {}, (), self.loop.loc, (len(values),)))
-
     def number(self, block: Block, type: Any, value: int) -> Value:
         data = value.to_bytes(constant_bytes(type.elem), "little")
         return self.make(block, "constant", (), type, {"value": Dense(TileType(type.elem, ()), data)})
-
-    def compare(self, block: Block, predicate: str, x: Value, y: Value, signedness: str) -> Value:
-        return self.make(
-            block, "cmpi", (x, y), FLAG, {"comparison_predicate": predicate, "signedness": signedness}
-        )
 
     # ---- parts
     def given(self, counter: Value, stepped: list[Value]) -> dict[Value, Value]:
@@ -133,13 +119,6 @@ class Steps:
         clone_into(block, self.work.steps, values)
         ends = [self.body.ops[-1].operands[n] for n in self.work.stepped]
         return [values.get(v, v) for v in ends]
-
-    def beyond(self, block: Block, counter: Value) -> Value:
-        """The counter of the next iteration; the upper bound where there is none."""
-        left = self.make(block, "subi", (self.upper, counter), self.type, {"overflow": "none"})
-        more = self.compare(block, "greater_than", left, self.step, "unsigned")
-        next = self.make(block, "addi", (counter, self.step), self.type, {"overflow": "none"})
-        return self.make(block, "select", (more, next, self.upper), self.type)
 
     def loop_of(
         self,
@@ -187,13 +166,6 @@ class Steps:
             self.asked = made.results[-1]
         return made.results[0]
 
-    def joined(self, block: Block, tokens: list[Value]) -> Value:
-        tokens = list(dict.fromkeys(tokens))
-        if len(tokens) == 1:
-            return tokens[0]
-        made = create(tileaa.BY_NAME["join_tokens"], tokens, (TOKEN,), {}, (), self.loop.loc, (len(tokens),))
-        return block.append(made).result
-
     def begin(self) -> list[Value]:
         return [self.loop.operands[3 + n] for n in self.work.stepped]
 
@@ -217,7 +189,7 @@ class Steps:
             regions = (Region([leave]), Region())
             inner.append(create(tileaa.BY_NAME["if"], (ends,), (), {}, regions, self.loop.loc))
             next = self.following(inner, counter, stepped)
-            self.end(inner, "continue", [self.beyond(inner, counter), *next, *seen])
+            self.end(inner, "continue", [self.beyond(inner, counter, self.upper, self.step), *next, *seen])
 
         made = self.loop_of("loop", [], [counter, *stepped, *seen], {SEARCH: True}, fill)
         return block.append(made).results
@@ -285,7 +257,12 @@ class Steps:
         if self.asked is not None:
             made = [r for op in block.ops for r in op.results if r.type is TOKEN]
             order.append(self.joined(block, [block.args[-1], *made]))
-        found = self.search(block, self.beyond(block, counter), self.following(block, counter, now), seen)
+        found = self.search(
+            block,
+            self.beyond(block, counter, self.upper, self.step),
+            self.following(block, counter, now),
+            seen,
+        )
         ends = [values.get(v, v) for v in body.ops[-1].operands]
         for n, value in zip(work.stepped, found[1:]):
             ends[n] = value

@@ -246,9 +246,9 @@ class Counted:
             old.replace_all_uses_with(at.get(id(value), value))
         loop.erase()
         if search is not None:
-            search.order()
             for value in tests:
                 erase_unused(value.op, without_effect)
+            search.order()
         for test in (self.test, *self.early):
             for user, _ in list(test.compare.result.uses):
                 erase_unused(user, movable)
