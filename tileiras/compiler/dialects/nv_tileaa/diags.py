@@ -734,46 +734,15 @@ BREAK_IS_A_BOUND = Diag(
     WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
 """
-cause: A remark: a loop carries whether it was left, or has a `break`, where a comparison of its index says so. When that will be is
-computed in front of the loop, so that its loads run ahead.
+cause: A remark: a loop carries whether it was left, or has a `break`, where a comparison of its index says so. When that will
+be is computed in front of the loop, so that its loads run ahead.
 remedy: Nothing is wrong.
 
+in: left
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %limit: tile<i32>) {
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %no = constant <i1: false> : tile<i1>
-      %yes = constant <i1: true> : tile<i1>
-      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
-      %bv = make_tensor_view %pb, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %all:2 = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none, %left = %no) -> (tile<64x64xf32>, tile<i1>) {
-        if %left {
-          continue %acc, %left : tile<64x64xf32>, tile<i1>
-        }
 -       %ends = cmpi greater_than_or_equal %j, %limit, signed : tile<i32> -> tile<i1>
 +       %ends = cmpi less_than %j, %limit, signed : tile<i32> -> tile<i1>
-        if %ends {
-          continue %acc, %yes : tile<64x64xf32>, tile<i1>
-        }
-        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next, %left : tile<64x64xf32>, tile<i1>
-      }
-      %t3 = store_view_tko weak %all#0, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 
 END_LOOKED_FOR = Diag(
@@ -781,47 +750,16 @@ END_LOOKED_FOR = Diag(
     WORD_REMARK, kind="passed", category="memory",
 )  # fmt: skip
 """
-cause: A remark: a loop with products is left by a test that needs numbers only, of its index or loaded in no order with its accesses,
-as of a list that ends with a negative number. They are asked in front of the loop, up to the one that ends it, so that its loads run
-ahead.
+cause: A remark: a loop with products is left by a test that needs numbers only, of its index or loaded in no order with its
+accesses, as of a list that ends with a negative number. They are asked in front of the loop, up to the one that ends it, so that
+its loads run ahead.
 remedy: Nothing is wrong. The test is asked twice for each step: it should be cheap.
 
+in: left
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %limit: tile<i32>) {
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %no = constant <i1: false> : tile<i1>
-      %yes = constant <i1: true> : tile<i1>
-      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
-      %bv = make_tensor_view %pb, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %all:2 = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none, %left = %no) -> (tile<64x64xf32>, tile<i1>) {
-        if %left {
-          continue %acc, %left : tile<64x64xf32>, tile<i1>
-        }
 -       %ends = cmpi less_than %j, %limit, signed : tile<i32> -> tile<i1>
 +       %ends = cmpi greater_than_or_equal %j, %limit, signed : tile<i32> -> tile<i1>
-        if %ends {
-          continue %acc, %yes : tile<64x64xf32>, tile<i1>
-        }
-        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next, %left : tile<64x64xf32>, tile<i1>
-      }
-      %t3 = store_view_tko weak %all#0, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 
 BREAK_STAYS = Diag(
@@ -832,45 +770,14 @@ BREAK_STAYS = Diag(
 cause: A remark: a loop carries whether it was left, and no bound is there that ends it as early. Its loads wait behind branches.
 remedy: Leave the loop in front of its work, by a test of its index or of numbers that it loads, not of what it adds up.
 
+in: left
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %limit: tile<i32>) {
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %no = constant <i1: false> : tile<i1>
-      %yes = constant <i1: true> : tile<i1>
-      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
-      %bv = make_tensor_view %pb, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %enough = constant <f32: 1000.0> : tile<f32>
-      %t = make_token : token
-      %all:2 = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none, %left = %no) -> (tile<64x64xf32>, tile<i1>) {
-        if %left {
-          continue %acc, %left : tile<64x64xf32>, tile<i1>
-        }
+-       %enough = constant <f32: 1000.0> : tile<f32>
 -       %corner = extract %acc[%zero, %zero] : tile<64x64xf32> -> tile<1x1xf32>
 -       %sum = reshape %corner : tile<1x1xf32> -> tile<f32>
 -       %ends = cmpf greater_than ordered %sum, %enough : tile<f32> -> tile<i1>
 +       %ends = cmpi greater_than_or_equal %j, %limit, signed : tile<i32> -> tile<i1>
-        if %ends {
-          continue %acc, %yes : tile<64x64xf32>, tile<i1>
-        }
-        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
-        %next = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
-        continue %next, %left : tile<64x64xf32>, tile<i1>
-      }
-      %t3 = store_view_tko weak %all#0, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 
 # TileAAUnswitchLoops
@@ -883,24 +790,8 @@ cause: A remark: a branch in a loop of products loads tiles or multiplies, and i
 branch would not run ahead, and a product in one would be `mma.sync`.
 remedy: Nothing is wrong.
 
+in: asks
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %mode: tile<i32>) {
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
-      %bv = make_tensor_view %pb, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %all = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
 -       %asks = cmpi equal %mode, %zero, signed : tile<i32> -> tile<i1>
 +       %asks = cmpi equal %j, %mode, signed : tile<i32> -> tile<i1>
         %next = if %asks -> (tile<64x64xf32>) {
@@ -909,13 +800,7 @@ remedy: Nothing is wrong.
         } else {
           yield %acc : tile<64x64xf32>
         }
-        continue %next : tile<64x64xf32>
-      }
-      %t3 = store_view_tko weak %all, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 
 # TileAAJoinProducts
@@ -928,24 +813,8 @@ cause: A remark: both sides of a branch in a loop have products. They are comput
 that the side which runs adds them to its sum; of others behind it, of what that side hands on. So their operands run ahead.
 remedy: Nothing is wrong. Where the sides have different sums, all of them are in registers at once.
 
+in: asks
   $ tileiras k.tileir --gpu-name=sm_90 --emit=ptx --remarks=all
-  cuda_tile.module @m {
-    entry @k(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %n: tile<i32>, %mode: tile<i32>) {
-      %pa = assume div_by<16>, %a : tile<ptr<f16>>
-      %pb = assume div_by<16>, %b : tile<ptr<f16>>
-      %zero = constant <i32: 0> : tile<i32>
-      %one = constant <i32: 1> : tile<i32>
-      %av = make_tensor_view %pa, shape = [64, 1024], strides = [1024, 1] : tensor_view<64x1024xf16, strides=[1024,1]>
-      %bv = make_tensor_view %pb, shape = [1024, 64], strides = [64, 1] : tensor_view<1024x64xf16, strides=[64,1]>
-      %cv = make_tensor_view %c, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
-      %at = make_partition_view %av : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>
-      %bt = make_partition_view %bv : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>
-      %ct = make_partition_view %cv : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
-      %none = constant <f32: 0.0> : tile<64x64xf32>
-      %t = make_token : token
-      %all = for %j in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<64x64xf32>) {
-        %x, %t1 = load_view_tko weak %at[%zero, %j] token = %t : partition_view<tile=(64x32), tensor_view<64x1024xf16, strides=[1024,1]>>, tile<i32> -> tile<64x32xf16>, token
-        %y, %t2 = load_view_tko weak %bt[%j, %zero] token = %t : partition_view<tile=(32x64), tensor_view<1024x64xf16, strides=[64,1]>>, tile<i32> -> tile<32x64xf16>, token
         %asks = cmpi equal %j, %mode, signed : tile<i32> -> tile<i1>
         %next = if %asks -> (tile<64x64xf32>) {
           %p = mmaf %x, %y, %acc : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>
@@ -955,13 +824,7 @@ remedy: Nothing is wrong. Where the sides have different sums, all of them are i
 -         yield %p : tile<64x64xf32>
 +         yield %acc : tile<64x64xf32>
         }
-        continue %next : tile<64x64xf32>
-      }
-      %t3 = store_view_tko weak %all, %ct[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
-      return
-    }
-  }
-"""  # noqa: E501
+"""
 
 
 # TileAAStepOnce
