@@ -69,8 +69,10 @@ class BreaksToBounds(Pass):
             if isinstance(found, str):
                 context.remark(D.BREAK_STAYS, loop, reason=found)
             else:
-                searched = any(leave.asked is not None for leave in found)
-                context.remark(D.END_LOOKED_FOR if searched else D.BREAK_IS_A_BOUND, loop)
+                if any(leave.tests for leave in found):
+                    context.remark(D.BREAK_IS_A_BOUND, loop)
+                if any(leave.asked is not None for leave in found):
+                    context.remark(D.END_LOOKED_FOR, loop)
                 rewrite(loop, flag, found)
                 context.analyses.drop()
         return True
